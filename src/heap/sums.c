@@ -177,6 +177,67 @@ void sums_read(struct totals *sums, uint32_t first, uint32_t end)
         each_counter(t, first, end, add_rest_of, &to);
 }
 
+/* Calls `add` for the counters that the thread has for contexts first … end − 1. `more_used` is 1 where the rarer ones are in use. */
+HOT_INLINE void each_chunk(const struct thread *t, uint32_t first, uint32_t end,
+                           void (*add)(struct inuse *, struct counters *, uint32_t more_used), struct inuse *to)
+{
+    for (uint32_t id = first, next; id < end; id = next) {
+        next = (id | (COUNTERS_PER_CHUNK - 1)) + 1;
+        struct counters *c = counters_find(t, id);
+        if (!c)
+            continue;
+        uint32_t used = load_acquire(&counters_chunk(c)->more_used) >> counters_index(c);
+        for (uint32_t i = 0; i < (next < end ? next : end) - id; i++)
+            add(&to[id - first + i], &c[i], used >> i & 1);
+    }
+}
+
+static void subtract_frees(struct inuse *to, struct counters *c, uint32_t more_used)
+{
+    to->objects -= load_acquire(&c->free_objects);
+    to->bytes -= load_acquire(&c->free_bytes);
+    to->inside -= load_acquire(&c->exits);
+    if (!more_used)
+        return;
+    to->objects -= load_acquire(&counters_more(c)->credited_out_objects);
+    to->bytes -= load_acquire(&counters_more(c)->credited_out_bytes);
+}
+
+static void add_allocated(struct inuse *to, struct counters *c, uint32_t more_used)
+{
+    to->objects += load_relaxed(&c->alloc_objects);
+    to->bytes += load_relaxed(&c->alloc_bytes);
+    to->inside += load_relaxed(&c->enters);
+    if (more_used) {
+        struct counters_more *more = counters_more(c);
+        to->objects += load_relaxed(&more->credited_in_objects);
+        to->bytes += load_relaxed(&more->credited_in_bytes);
+        to->opens += load_relaxed(&more->opens) >> OPENS_SHIFT;
+    }
+}
+
+static void subtract_buffer(struct inuse *to, struct thread *t, uint32_t first, uint32_t end)
+{
+    struct freed freed[FREE_BUFFER_MAX];
+    for (int i = sums_read_buffer(t, freed); i--;)
+        if (freed[i].context >= first && freed[i].context < end) {
+            to[freed[i].context - first].objects--;
+            to[freed[i].context - first].bytes -= freed[i].bytes;
+        }
+}
+
+void sums_read_inuse(struct inuse *to, uint32_t first, uint32_t end)
+{
+    memset(to, 0, (end - first) * sizeof *to);
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        each_chunk(t, first, end, subtract_frees, to);
+        subtract_buffer(to, t, first, end);
+    }
+    atomic_thread_fence(memory_order_acquire);
+    for (struct thread *t = thread_first(); t; t = thread_next(t))
+        each_chunk(t, first, end, add_allocated, to);
+}
+
 /* ---- Pairs ---- */
 
 #define PAIR_TRIES 8

@@ -27,7 +27,14 @@
  * inside. */
 void sums_read(struct totals *sums, uint32_t first, uint32_t end);
 
-/* The same of one thread block. */
+/* What tells whether a context is in use, in the order of sums_read(). All of it is 0 where it is not, but `opens`. */
+struct inuse {
+    uint64_t objects, bytes, inside; /* enters without an exit */
+    uint64_t opens;                  /* of JESPAN() blocks, so far */
+};
+void sums_read_inuse(struct inuse *to, uint32_t first, uint32_t end);
+
+/* The same as sums_read() of one thread block. */
 void sums_read_block(struct totals *sums, struct thread *t, uint32_t first, uint32_t end);
 
 /* The figures of one context, without times. */

@@ -55,8 +55,14 @@ static void leave_arena(uint32_t id)
 void policy_context_made(uint32_t id)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
-    const struct context *c = &contexts[id];
-    join_arena(id, arena_of(c->kind, c->site, c->labels, load_relaxed(&context_heads[c->parent].arena)));
+    struct context *c = &contexts[id];
+    uint16_t above = load_relaxed(&context_heads[c->parent].arena);
+    if (unlikely(above || c->site->arena.flags)) {
+        join_arena(id, arena_of(c->kind, c->site, c->labels, above));
+    } else {
+        store_relaxed(&context_heads[id].arena, 0);
+        c->arena_next = c->arena_before = 0;
+    }
     limits_join(id);
 }
 

@@ -83,7 +83,13 @@ int labels_add_own(union label_draft *draft, const struct jespan_label *label)
 void labels_end(union label_draft *draft)
 {
     struct label_set *set = &draft->set;
-    set->hash = hash_fold(hash_words(HASH_START ^ set->integers, set->text, set->bytes));
+    uint64_t hash = HASH_START ^ set->integers, word = 0;
+    memcpy(set->text + set->bytes, &word, sizeof word);
+    for (uint32_t at = 0; at < set->bytes; at += sizeof word) {
+        memcpy(&word, set->text + at, sizeof word);
+        hash = hash_word(hash, word);
+    }
+    set->hash = hash_fold(hash);
 }
 
 int labels_draft(union label_draft *draft, const struct jespan_label *labels, size_t count)
@@ -134,10 +140,7 @@ int labels_draft_with(union label_draft *draft, const struct label_set *set, con
 
 static int size_index(size_t bytes)
 {
-    int i = 0;
-    while (((size_t)SMALLEST_BYTES << i) < bytes)
-        i++;
-    return i;
+    return bytes <= SMALLEST_BYTES ? 0 : 64 - __builtin_clzll((bytes - 1) / SMALLEST_BYTES);
 }
 
 struct label_set *labels_copy(const struct label_set *draft)

@@ -44,7 +44,7 @@ static inline bool labels_each(const struct label_set *set, unsigned i, struct l
 /* A label set while it is composed. */
 union label_draft {
     struct label_set set;
-    char memory[sizeof(struct label_set) + LABEL_TEXT_MAX];
+    char memory[sizeof(struct label_set) + LABEL_TEXT_MAX + sizeof(uint64_t)]; /* labels_end() hashes whole words */
 };
 
 /* The thread's draft, which is not on the stack, since that may be small. NULL when out of memory. */

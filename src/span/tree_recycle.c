@@ -33,6 +33,11 @@ struct totals tree_retired(void)
 
 /* ---- Marking ---- */
 
+static bool seems_quiet(const struct inuse *n)
+{
+    return !(n->objects | n->bytes | n->inside);
+}
+
 static bool is_quiet(const struct totals *sum)
 {
     return !totals_inuse_objects(sum) && !totals_inuse_bytes(sum) && sum->enters == sum->exits;
@@ -51,13 +56,16 @@ static void keep_context(uint32_t id)
     store_relaxed(&context_heads[id].generation, load_relaxed(&context_heads[id].generation) - 1);
 }
 
-/* Which contexts a pass looks for, in which range. The sums belong to the range. */
+/* Which contexts a pass looks for, in which range, and what it has read of these: first what is in use, then all figures. */
 struct pass {
     uint32_t first, end;
     bool unlabelled_too;
     bool spares; /* contexts that were opened more than once since the last pass */
     bool stacks_only;
-    struct totals *sums;
+    union {
+        struct totals *sums;
+        struct inuse *inuse;
+    };
 };
 
 /* Whether the context stays, since it is opened again and again, such as the context of a route. The context of a
@@ -65,13 +73,12 @@ struct pass {
 static bool is_spared(const struct pass *p, uint32_t id)
 {
     struct context *c = &contexts[id];
-    uint64_t opens = p->sums[id - p->first].opens + load_relaxed(&c->opens), more = opens - c->opens_seen;
+    uint64_t opens = p->inuse[id - p->first].opens + load_relaxed(&c->opens), more = opens - c->opens_seen;
     c->opens_seen = opens;
     return p->spares && more > 1;
 }
 
-/* Marks the contexts that seem not to be in use. The sums of an id include its base. A base has nothing in use, so the
- * sums have nothing in use if the context has nothing. */
+/* Marks the contexts that seem not to be in use. What was read of an id includes its base, which has nothing in use. */
 static uint32_t mark_unused(const struct pass *p)
 {
     uint32_t n = 0;
@@ -79,7 +86,7 @@ static uint32_t mark_unused(const struct pass *p)
         struct context *c = &contexts[id];
         c->unused = tree_is_live(id) && (c->labelled || p->unlabelled_too) && !c->open_spans &&
                     (c->kind == CONTEXT_STACK || !p->stacks_only) &&
-                    is_quiet(&p->sums[id - p->first]) && !is_spared(p, id);
+                    seems_quiet(&p->inuse[id - p->first]) && !is_spared(p, id);
         if (c->unused) {
             make_odd(id);
             n++;
@@ -104,13 +111,6 @@ static void change_retired(void)
     store_release(&contexts_retired.sequence, load_relaxed(&contexts_retired.sequence) + 1);
 }
 
-/* Adds the spans of a context that has no open one. */
-static void add_spans(struct totals *sum, struct context *c)
-{
-    sum->opens += load_relaxed(&c->opens);
-    sum->wall += load_relaxed(&c->wall);
-}
-
 /* The context goes before its figures appear elsewhere: they may be missing in the file of a process that was killed
  * meanwhile, and are never there twice. */
 static COLD void copy_freed_to_state(uint32_t id)
@@ -123,6 +123,38 @@ static COLD void copy_freed_to_state(uint32_t id)
     STATE_COPY(contexts_retired);
 }
 
+/* The spans of a context that has no open one, and has counted nothing else. Its wall time is without that of spans below it, as in
+ * retire(). */
+static void retire_spans(const struct context *c)
+{
+    uint64_t wall = load_relaxed(&c->wall), below = load_relaxed(&c->children_wall), self = wall > below ? wall - below : 0;
+    own_add(&contexts[c->parent].children_wall, wall);
+    contexts_retired.totals.opens += load_relaxed(&c->opens);
+    contexts_retired.totals.wall += self;
+    contexts_retired.totals.idle += self;
+}
+
+static void retire(uint32_t id, struct totals *own)
+{
+    struct context *c = &contexts[id];
+    own->opens += load_relaxed(&c->opens);
+    own->wall += load_relaxed(&c->wall);
+    tree_add_past(own, id);
+    if (context_pasts)
+        context_pasts[id] = (struct totals){0};
+    if (tree_is_part(c->kind)) {
+        totals_add(&context_pasts[tree_whole(c->parent)], own);
+        if (c->kind == CONTEXT_STACK)
+            tree_leave_stacks(id);
+        return;
+    }
+    uint64_t children_wall = load_relaxed(&c->children_wall);
+    own_add(&contexts[c->parent].children_wall, own->wall);
+    own->wall = own->wall > children_wall ? own->wall - children_wall : 0;
+    own->idle = totals_idle(own);
+    totals_add(&contexts_retired.totals, own);
+}
+
 static void free_context(uint32_t id, const struct totals *sum)
 {
     struct totals own;
@@ -131,23 +163,13 @@ static void free_context(uint32_t id, const struct totals *sum)
     change_retired();
     tree_change_life(id);
     atomic_thread_fence(memory_order_release); /* readers see both before any change below */
-    if (totals_differ(&own, sum, &context_bases[id]))
+    bool has_counted = totals_differ(&own, sum, &context_bases[id]);
+    if (has_counted)
         totals_add(&context_bases[id], &own);
-    add_spans(&own, c);
-    tree_add_past(&own, id);
-    if (context_pasts)
-        context_pasts[id] = (struct totals){0};
-    if (tree_is_part(c->kind)) {
-        totals_add(&context_pasts[tree_whole(c->parent)], &own);
-        if (c->kind == CONTEXT_STACK)
-            tree_leave_stacks(id);
-    } else {
-        uint64_t children_wall = load_relaxed(&c->children_wall);
-        own_add(&contexts[c->parent].children_wall, own.wall);
-        own.wall = own.wall > children_wall ? own.wall - children_wall : 0;
-        own.idle = totals_idle(&own);
-        totals_add(&contexts_retired.totals, &own);
-    }
+    if (has_counted || context_pasts)
+        retire(id, &own);
+    else
+        retire_spans(c);
     peaks_retire(id);
     change_retired();
     copy_freed_to_state(id);
@@ -215,7 +237,7 @@ static NOINLINE uint32_t recycle(const struct pass *p)
     jespan_assert(lock_is_held(LOCK_TREE));
     int saved = errno;
     uint32_t n = 0;
-    sums_read(p->sums, p->first, p->end);
+    sums_read_inuse(p->inuse, p->first, p->end);
     bool any = mark_unused(p);
     if (any && tell_all_threads()) {
         sums_read(p->sums, p->first, p->end);
@@ -265,7 +287,7 @@ static uint32_t step(bool spares, bool unlabelled_too, bool stacks_only)
     uint32_t end = tree_end(), next = (hand & ~(COUNTERS_PER_CHUNK - 1)) + step_size();
     if (!step_sums || hand >= end)
         return 0;
-    struct pass p = {hand, next < end ? next : end, unlabelled_too, spares, stacks_only, step_sums};
+    struct pass p = {hand, next < end ? next : end, unlabelled_too, spares, stacks_only, {step_sums}};
     hand = next < end ? next : CONTEXT_ID_UNSAMPLED + 1;
     return recycle(&p);
 }
