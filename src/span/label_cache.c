@@ -104,6 +104,8 @@ void label_guess_keep(struct label_guess *guess, struct label_cache_line *line, 
     const char *at = line->text;
     bool is_good = !guess->rests && given->n <= LABEL_GUESS_MAX && line->way.is_constant;
     guess->rests -= guess->rests != 0;
+    guess->way.site = NULL; /* a signal handler may enter a block meanwhile */
+    compiler_barrier();
     for (size_t i = 0; is_good && i < given->n; i++) {
         const struct jespan_label label = labels_given_at(given, i);
         struct kept_label kept;
@@ -119,9 +121,9 @@ void label_guess_keep(struct label_guess *guess, struct label_cache_line *line, 
     guess->n = (uint16_t)given->n;
     guess->has_policy = line->has_policy;
     guess->line = line;
-    guess->way = line->way;
-    if (!is_good)
-        guess->way.site = NULL;
+    compiler_barrier();
+    if (is_good)
+        guess->way = line->way;
 }
 
 /* Appends the length and the bytes. Returns what is behind them; NULL: they do not fit. */
