@@ -52,6 +52,12 @@ static void leave_arena(uint32_t id)
     arenas_leave(arena);
 }
 
+/* Below a context that lost its arena, one that shares an arena with that is as it. */
+static bool shares_a_loss(const struct context *c)
+{
+    return contexts[c->parent].lost_arena && (tree_is_part(c->kind) || !(c->site->arena.flags & (JESPAN_ARENA | JESPAN_ARENA_NONE)));
+}
+
 void policy_context_made(uint32_t id)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
@@ -63,6 +69,7 @@ void policy_context_made(uint32_t id)
         store_relaxed(&context_heads[id].arena, 0);
         c->arena_next = c->arena_before = 0;
     }
+    c->lost_arena = shares_a_loss(c);
     limits_join(id);
 }
 
@@ -71,21 +78,6 @@ void policy_context_freed(uint32_t id)
     jespan_assert(lock_is_held(LOCK_TREE));
     leave_arena(id);
     limits_leave(id);
-}
-
-/* The generation changes, since threads may have cached that the context has no arena. */
-COLD void policy_arena_again(uint32_t id)
-{
-    jespan_assert(lock_is_held(LOCK_TREE));
-    struct context *c = &contexts[id];
-    c->open_spans++; /* so that looking for an arena does not take arenas from this context's parent */
-    uint16_t arena = arena_of(c->kind, c->site, c->labels, load_relaxed(&context_heads[c->parent].arena));
-    c->open_spans--;
-    if (!arena)
-        return;
-    c->lost_arena = false;
-    join_arena(id, arena);
-    tree_forget(id);
 }
 
 void policy_arena_refused(void)
@@ -167,14 +159,55 @@ static bool take_arenas(void)
     return any;
 }
 
+static void show_generations(void)
+{
+    if (tree_lockless)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
 COLD bool arenas_take_from_contexts(void)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
     int saved = errno;
     want_only_what_is_left();
-    if (change_generations() && tree_lockless)
-        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    if (change_generations())
+        show_generations();
     want_only_what_is_left();
     errno = saved;
     return take_arenas();
+}
+
+/* ---- An arena for a context that lost its own ---- */
+
+/* Threads may have cached that the context and its stacks have no arena. True: no thread is inside, and none gets inside
+ * without LOCK_TREE. */
+static bool forget_and_look(uint32_t id)
+{
+    int saved = errno;
+    tree_forget(id);
+    for (uint32_t stack = contexts[id].first_stack; stack; stack = contexts[stack].stack_next)
+        tree_forget(stack);
+    show_generations();
+    errno = saved;
+    return is_left(id);
+}
+
+/* Spans that are open would not notice: their handles, and the threads inside, know that there is no allocation policy. */
+COLD void policy_arena_again(uint32_t id)
+{
+    jespan_assert(lock_is_held(LOCK_TREE));
+    struct context *c = &contexts[id];
+    if (!is_left(id))
+        return;
+    c->open_spans++; /* so that looking for an arena does not take arenas from this context's parent */
+    uint16_t arena = arena_of(c->kind, c->site, c->labels, load_relaxed(&context_heads[c->parent].arena));
+    c->open_spans--;
+    if (!arena)
+        return;
+    if (!forget_and_look(id)) {
+        arenas_leave(arena);
+        return;
+    }
+    c->lost_arena = false;
+    join_arena(id, arena);
 }

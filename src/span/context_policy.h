@@ -12,13 +12,14 @@
 
 struct thread;
 
-/* A context is new and has all its members except arena and limit. Sets these. */
+/* A context is new and has all its members except arena, lost_arena and limit. Sets these. */
 void policy_context_made(uint32_t id);
 
 /* A context is recycled. Takes arena and limit from it. */
 void policy_context_freed(uint32_t id);
 
-/* A context that lost its arena to another context is used again. Asks for another arena. */
+/* A context that lost its arena to another context is used again. Asks for another arena, unless a span of it is open or a
+ * thread is inside. */
 void policy_arena_again(uint32_t id);
 
 /* Counts a site whose properties for an arena are invalid. */

@@ -253,7 +253,6 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     c->first_stack = 0;
     if (kind == CONTEXT_STACK)
         join_stacks(id, parent);
-    c->lost_arena = false;
     c->children = c->open_spans = 0;
     store_relaxed(&c->handles, 0);
     store_relaxed(&c->opens, 0);

@@ -67,7 +67,7 @@ struct context {
     bool unused;   /* while recycling: in use by nothing except children */
     bool is_own;   /* it is "(jespan)" or lies below it, so it has no limit */
     uint32_t arena_next, arena_before; /* the list of contexts that have its arena; 0: none */
-    bool lost_arena; /* another context got its arena: it asks for one again when it is next used */
+    bool lost_arena; /* another context got its arena, or that of an ancestor: it asks for one again when it is next used */
 };
 
 /* A span of this context begins, or ends, at a time of clock_ticks(). */

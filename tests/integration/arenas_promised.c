@@ -216,6 +216,29 @@ static void an_open_span_keeps_it(void)
     CHECK_EQ(arena_in_time(&other_site), 1);
 }
 
+/* max_arenas:1. A tenant whose arena serves another has none while it has an open span, whoever opens one more meanwhile. */
+static void an_open_span_stays_without(void)
+{
+    CHECK_EQ(arena_of_tenant(&tenant_site, "a"), 1);
+    CHECK_EQ(arena_of_tenant(&tenant_site, "b"), 1);
+    const struct jespan_label a = JESPAN_LABEL("who", "a"), b = JESPAN_LABEL("who", "b");
+    jespan_span_t *other = jespan_open(&tenant_site, JESPAN_ROOT, &b, 1);
+    jespan_span_t *span = jespan_open(&tenant_site, JESPAN_ROOT, &a, 1);
+    CHECK_EQ(jespan_close(other), 0);
+    char late[16] = "";
+    for (unsigned i = 0; !late[0] || !arena_of_tenant(&tenant_site, late); i++) /* as in arena_in_time() */
+        snprintf(late, sizeof late, "late %u", i);
+    CHECK_EQ(arena_of_tenant(&tenant_site, "a"), 0);
+    CHECK_EQ(jespan_enter(span), 0);
+    CHECK_EQ(arena_of_tenant(&tenant_site, "a"), 0);
+    void *p = F(malloc)(opaque(1000));
+    CHECK_EQ(arena_here(), 0);
+    CHECK_EQ(arena_figure(1, "alloc_objects"), 0);
+    F(free)(p);
+    leave(span);
+    CHECK_EQ(arena_of_tenant(&tenant_site, "a"), 1);
+}
+
 /* max_arenas:2. The refusals of the first owner are not counted for the next. */
 static void refusals_begin_anew(void)
 {
@@ -620,6 +643,7 @@ static const struct test_case cases[] = {
     {"there_are_64", there_are_64, NULL, NULL},
     {"it_serves_the_next_site", it_serves_the_next_site, "retain:false", "max_arenas:1"},
     {"an_open_span_keeps_it", an_open_span_keeps_it, NULL, "max_arenas:1"},
+    {"an_open_span_stays_without", an_open_span_stays_without, NULL, "max_arenas:1"},
     {"refusals_begin_anew", refusals_begin_anew, NULL, "max_arenas:2"},
     {"the_shared_one_stays_theirs", the_shared_one_stays_theirs, NULL, "max_arenas:2"},
     {"a_refusal_empties_one_cache", a_refusal_empties_one_cache, NULL, NULL},
