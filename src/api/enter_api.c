@@ -146,7 +146,6 @@ EXPORT int jespan_enter(jespan_span_t *span)
 static void leave_region(struct thread *t, uint16_t region)
 {
     regions_begin();
-    arena_cache_before_leaving(t, region);
     lock(LOCK_TREE);
     bool ends = regions_leave(t, region);
     unlock(LOCK_TREE);

@@ -133,7 +133,9 @@ static void *alloc_at(struct thread *t, uint16_t arena, int place, size_t size, 
     }
     struct class_info info = plain_class(size, flags);
     p = count_in_arena(t, arena_cache, p, info, size);
-    if (likely(p && arena_cache) && info.bytes && arena_cache_is_tcache(place) && !arenas_wipes(arena) &&
+    if (p && info.bytes && arena_cache && arena_cache->region)
+        region_note_alloc(arena_cache->region, p);
+    if (likely(p && arena_cache) && info.bytes && arena_cache->place && arena_cache_is_tcache(place) && !arenas_wipes(arena) &&
         !load_relaxed(&arenas[arena].extents.limit_bytes))
         arena_cache_refill(arena_cache, info);
     return p;

@@ -34,7 +34,7 @@ HOT_INLINE bool alloc_policy_begin(struct thread *t, uint64_t usable, uint32_t *
 HOT_INLINE void *alloc_policy_reuse_in_arena(struct thread *t, uint16_t arena, bool is_region, size_t class, size_t requested)
 {
     struct arena_cache *c = arena_cache_of(t, arena);
-    _Atomic(struct free_object *) *top = c ? &c->magazines.top[class] : NULL;
+    _Atomic(struct free_object *) *top = c ? &c->magazines->top[class] : NULL;
     struct free_object *object = likely(top) ? load_relaxed(top) : NULL;
     void *p = likely(object) && likely(c->place) ? object->p : NULL;
     uint64_t usable = class_bytes[class];
@@ -47,7 +47,9 @@ HOT_INLINE void *alloc_policy_reuse_in_arena(struct thread *t, uint16_t arena, b
     limits_end_tried(t, section);
     arena_cache_count_alloc(c, usable);
     c->last = p;
-    if (!is_region) { /* an object of a region is looked at before it is freed */
+    if (is_region) { /* its object is looked at before it is freed */
+        region_note_alloc(c->region, p);
+    } else {
         t->taken_in = c;
         t->taken_class = (uint32_t)class;
     }
@@ -117,7 +119,7 @@ HOT_INLINE bool alloc_policy_free_taken_in_arena(struct thread *t, struct arena_
 {
     if (unlikely(!c))
         return false;
-    _Atomic(struct free_object *) *top = &c->magazines.top[t->taken_class];
+    _Atomic(struct free_object *) *top = &c->magazines->top[t->taken_class];
     struct free_object *taken = magazine_taken(top);
     uint64_t usable = class_bytes[t->taken_class];
     uint32_t section;

@@ -51,6 +51,7 @@ static _Atomic bool booted;
 static COLD void before_fork(void)
 {
     regions_before_fork(thread_current);
+    regions_cool_idle();
     if (thread_current)
         arena_cache_end_thread(thread_current);
     lock_all_before_fork();

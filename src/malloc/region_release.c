@@ -27,12 +27,6 @@ static uint64_t live_objects(uint16_t arena)
     return sums.alloc_objects - sums.free_objects;
 }
 
-static uint64_t live_bytes(uint16_t arena)
-{
-    struct arena_sums sums = arena_cache_sums(arena);
-    return sums.alloc_bytes - sums.free_bytes;
-}
-
 /* A walk over the live objects of an arena. It stops when all were seen: jemalloc puts objects at low addresses, so a
  * small region is quick in an arena that once had a large one. */
 #define PAGES_WITH_TABLES 4096 /* this many pages keep their header tables for the next region */
@@ -126,13 +120,11 @@ static int visit_range(void *visit, uintptr_t start, size_t bytes)
     return !v->left;
 }
 
-static struct visit visit_all(struct thread *t, uint16_t arena, bool takes_away)
+static void visit_all(struct visit *v)
 {
-    struct visit v = {.t = t, .arena = arena, .takes_away = takes_away, .left = live_objects(arena)};
-    if (v.left)
-        extent_arena_each_range(&arenas[arena].extents, visit_range, &v);
-    turn_to(&v, CONTEXT_ID_ROOT);
-    return v;
+    if (v->left)
+        extent_arena_each_range(&arenas[v->arena].extents, visit_range, v);
+    turn_to(v, CONTEXT_ID_ROOT);
 }
 
 /* There are no survivors if no object was credited to another context and no other thread allocated there. An object
@@ -141,7 +133,8 @@ static uint64_t count_survivors(struct thread *t, uint16_t arena)
 {
     if (!load_acquire(&arenas[arena].has_survivors))
         return 0;
-    struct visit v = visit_all(t, arena, false);
+    struct visit v = {.t = t, .arena = arena, .left = live_objects(arena)};
+    visit_all(&v);
     return v.survivors + v.left;
 }
 
@@ -165,9 +158,11 @@ static int drop_range(void *unused, uintptr_t start, size_t bytes)
 /* Without a live object, or with all of them counted out. */
 static void reset(struct span_arena *a)
 {
-    arena_magazines_forget_all(a->extents.id);
+    if (a->kept)
+        arena_magazines_forget(&a->kept->magazines);
     arena_cache_flush_region(a->extents.id);
     arenas_call("arena.0.reset", a);
+    a->is_warm = false;
     store_relaxed(&a->has_survivors, false);
 }
 
@@ -180,23 +175,63 @@ static void drop_tables(struct span_arena *a)
     if (purged - a->purged_bytes < TABLES_PURGED_BYTES)
         return;
     a->purged_bytes = purged;
-    if (arena_magazines_forget_all(a->extents.id)) /* they know headers in the tables */
+    if (a->kept && arena_magazines_forget(&a->kept->magazines)) /* they know headers in the tables */
         reset(a);
     extent_arena_each_range(&a->extents, drop_range, NULL);
+}
+
+/* Frees one object that the region's owners have allocated, unless it was freed before. The page may have objects of another class by
+ * now, which are the region's too. */
+static void free_taken(struct visit *v, struct arena_cache *c, void *p)
+{
+    page_entry_t *page = pagemap_page((uintptr_t)p);
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    if (unlikely(!page_entry_is_small_any(entry)))
+        return;
+    size_t class = page_entry_class(entry);
+    header_t *slot = page_entry_slot_any(entry, (uintptr_t)p);
+    uint32_t tag = header_get(slot, false);
+    if (unlikely(!tag || !track_is_start(p, class)))
+        return;
+    if (unlikely(tag != v->tag))
+        turn_to(v, tag);
+    visit_objects(v, 1, class_bytes[class]);
+    store_relaxed(slot, 0);
+    arena_cache_free(c, class, (struct free_object){p, slot});
+}
+
+/* If all objects are among those that the owners noted, as in a small region, they are freed one by one: that leaves the arena warm for
+ * the next region. What is left is for a walk and a reset. */
+static void free_all_taken(struct visit *v)
+{
+    const struct region_kept *kept = arenas[v->arena].kept;
+    if (!v->t || !v->left || !kept || kept->taken > REGION_TAKEN_MAX || v->left > kept->taken || arenas_wipes(v->arena))
+        return;
+    struct arena_cache *c = arena_cache_take_place(v->t, v->arena);
+    for (uint32_t i = c ? kept->taken : 0; i-- > 0;)
+        free_taken(v, c, kept->object[i]);
+    if (c)
+        arena_cache_leave_place(v->t, v->arena);
 }
 
 static void release_all(struct thread *t, uint16_t arena)
 {
     struct span_arena *a = &arenas[arena];
-    peak_looks_before_free(t, live_bytes(arena));
-    struct visit v = visit_all(t, arena, true);
+    struct arena_sums sums = arena_cache_sums(arena);
+    struct visit v = {.t = t, .arena = arena, .takes_away = true, .left = sums.alloc_objects - sums.free_objects};
+    peak_looks_before_free(t, sums.alloc_bytes - sums.free_bytes);
+    free_all_taken(&v);
+    bool is_done = v.objects && !v.left;
+    visit_all(&v);
     jespan_assert(!v.left || a->site->arena.flags & JESPAN_ARENA_RELEASE); /* no other thread is freeing one of them */
-    if (!v.objects) {
-        drop_tables(a);
-        return;
+    if (v.objects)
+        arena_cache_count_frees_by(t, arena, v.objects, v.bytes);
+    if (is_done) {
+        a->is_warm = true;
+        store_relaxed(&a->has_survivors, false);
+    } else if (v.objects) {
+        reset(a);
     }
-    arena_cache_count_frees_by(t, arena, v.objects, v.bytes);
-    reset(a);
     drop_tables(a);
     regions_count(&regions_counters.released_objects, v.objects);
     regions_count(&regions_counters.released_bytes, v.bytes);
@@ -220,6 +255,14 @@ static bool sets_aside(struct thread *t, uint16_t arena)
     return waits;
 }
 
+/* The region was not opened since the last look, so what it keeps for the next one goes back. */
+static void cool(struct span_arena *a)
+{
+    if (a->is_warm && a->opened == a->opened_before)
+        reset(a);
+    a->opened_before = a->opened;
+}
+
 /* jemalloc gives an arena's free pages back only as the arena is used. After a peak many regions are idle and keep free
  * pages, so now and then one of them is decayed here. */
 #define DECAY_NS 2000000u
@@ -238,8 +281,11 @@ static void decay_one(void)
     unlock(LOCK_TREE);
     if (!is_due)
         return;
+    bool is_empty = !live_objects(a->extents.id);
+    if (is_empty)
+        cool(a);
     arenas_call("arena.0.decay", a);
-    if (!live_objects(a->extents.id))
+    if (is_empty)
         drop_tables(a);
     lock(LOCK_TREE);
     a->busy = false;
@@ -260,6 +306,30 @@ void regions_release(struct thread *t, uint16_t arena)
     unlock(LOCK_TREE);
     regions_count(&regions_counters.released, !aside);
     decay_one();
+}
+
+/* The next warm region that no thread uses, which is the caller's now; 0: none. */
+static uint16_t claim_warm(uint32_t after)
+{
+    uint32_t id = after + 1;
+    lock(LOCK_TREE);
+    while (id < arenas_end() && !(arenas[id].is_warm && region_is_idle(&arenas[id])))
+        id++;
+    if (id < arenas_end())
+        arenas[id].busy = true;
+    unlock(LOCK_TREE);
+    return id < arenas_end() ? (uint16_t)id : 0;
+}
+
+COLD void regions_cool_idle(void)
+{
+    for (uint16_t arena = 0; (arena = claim_warm(arena));) {
+        if (!live_objects(arena))
+            reset(&arenas[arena]);
+        lock(LOCK_TREE);
+        arenas[arena].busy = false;
+        unlock(LOCK_TREE);
+    }
 }
 
 /* Under LOCK_TREE. Claims for the caller the next arena that was set aside, is not busy, and has had objects freed
@@ -329,8 +399,6 @@ void regions_leave_all(struct thread *t)
         if (!arena && !is_block)
             continue;
         e->kind &= ~ENTRY_REGION_BLOCK;
-        if (arena)
-            arena_cache_before_leaving(t, arena);
         lock(LOCK_TREE);
         bool ends = leave(t, e);
         ends |= is_block && close_block(e);

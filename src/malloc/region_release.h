@@ -20,6 +20,9 @@
  * regions_begin() and regions_end(). */
 void regions_release(struct thread *t, uint16_t arena);
 
+/* Gives back what idle regions keep for the next ones. With no lock, after regions_before_fork(): a child could not use their tcaches. */
+void regions_cool_idle(void);
+
 /* Leaves all regions, as the thread ends. With no lock. */
 void regions_leave_all(struct thread *t);
 

@@ -121,6 +121,8 @@ HOT_INLINE bool free_at_once(struct thread *t, struct arena_cache *arena_cache, 
     limits_give(t, limit, usable);
     limits_end(t, section);
     arena_cache_count_frees(arena_cache, 1, usable);
+    if (arena_cache->region)
+        region_note_free(arena_cache->region, p);
     arena_cache_free(arena_cache, page_entry_class(entry), (struct free_object){p, slot});
     return true;
 }

@@ -25,6 +25,22 @@ static struct arena_cache *find_cache(struct thread *t, uint16_t arena)
     return t ? arena_cache_of(t, arena) : NULL;
 }
 
+/* Only grows, so readers need no lock. */
+static void add_magazines(struct thread *t, struct arena_magazines *m)
+{
+    arena_magazines_start(m);
+    m->next = load_relaxed(&t->arena_magazines);
+    while (!atomic_compare_exchange_weak(&t->arena_magazines, &m->next, m))
+        ;
+}
+
+static void join_caches(struct span_arena *a, struct arena_cache *c)
+{
+    c->next = load_relaxed(&a->caches);
+    while (!atomic_compare_exchange_weak(&a->caches, &c->next, c))
+        ;
+}
+
 static COLD struct arena_cache *make_cache(struct thread *t, uint16_t arena)
 {
     struct arena_cache **arena_caches = load_relaxed(&t->arena_caches);
@@ -34,9 +50,10 @@ static COLD struct arena_cache *make_cache(struct thread *t, uint16_t arena)
     }
     struct arena_cache *arena_cache = arena_caches ? meta_alloc(sizeof *arena_cache) : NULL;
     if (arena_cache) {
-        arena_magazines_start(&arena_cache->magazines);
-        arena_cache->magazines.next = load_relaxed(&t->arena_magazines);
-        store_release(&t->arena_magazines, &arena_cache->magazines);
+        arena_cache->thread = t;
+        arena_cache->magazines = &arena_cache->own;
+        add_magazines(t, &arena_cache->own);
+        join_caches(&arenas[arena], arena_cache);
         __atomic_store_n(&arena_caches[arena], arena_cache, __ATOMIC_RELEASE);
     }
     return arena_cache;
@@ -72,6 +89,17 @@ static int tcache_flags(struct thread *t, struct span_arena *a, struct arena_cac
     return *flags;
 }
 
+/* The orphan has the magazines for those who count what threads keep. */
+static COLD bool make_kept(struct span_arena *a)
+{
+    struct region_kept *kept = meta_alloc(sizeof *kept);
+    if (!kept)
+        return false;
+    add_magazines(&thread_orphan, &kept->magazines);
+    a->kept = kept;
+    return true;
+}
+
 bool arena_cache_find_place(struct thread *t, uint16_t arena, int *flags)
 {
     jespan_assert(arena && arena < arenas_end());
@@ -80,31 +108,62 @@ bool arena_cache_find_place(struct thread *t, uint16_t arena, int *flags)
     if (load_acquire(&a->state) != ARENA_READY && !arenas_make_ready(arena))
         return false;
     *flags = a->flags | (arena_cache ? tcache_flags(t, a, arena_cache) : MALLOCX_TCACHE_NONE);
-    if (arena_cache && (!a->region || load_relaxed(&a->owner) == t))
+    if (!arena_cache)
+        return true;
+    if (!a->region)
         arena_cache->place = *flags;
+    else if (load_relaxed(&a->owner) == t && (a->kept || make_kept(a)))
+        arena_cache_take_place(t, arena);
     return true;
 }
 
-/* Gives what is in the magazines to the thread's tcache or the region's. Without either, the thread is not the owner of the region:
- * others may be about to reset the arena. */
-static void empty_magazines(struct arena_cache *arena_cache)
+struct arena_cache *arena_cache_take_place(struct thread *t, uint16_t arena)
 {
-    if (arena_cache->place || arena_cache->flags)
-        arena_magazines_empty(arena_cache);
+    struct span_arena *a = &arenas[arena];
+    struct arena_cache *arena_cache = find_cache(t, arena);
+    if (!arena_cache || !a->kept || !a->tcache_flags)
+        return NULL;
+    arena_cache->region = a->kept;
+    arena_cache->magazines = &a->kept->magazines;
+    compiler_barrier(); /* a signal handler that finds the place finds these */
+    arena_cache->place = a->flags | a->tcache_flags;
+    return arena_cache;
 }
 
-void arena_cache_before_leaving(struct thread *t, uint16_t arena)
+static void leave_place(struct arena_cache *arena_cache)
 {
-    struct arena_cache *arena_cache = find_cache(t, arena);
-    if (arena_cache && load_relaxed(&arenas[arena].owner) == t)
-        empty_magazines(arena_cache);
+    arena_cache->place = 0;
+    compiler_barrier();
+    arena_cache->magazines = &arena_cache->own;
+    arena_cache->region = NULL;
 }
 
 void arena_cache_leave_place(struct thread *t, uint16_t arena)
 {
     struct arena_cache *arena_cache = find_cache(t, arena);
     if (arena_cache)
-        arena_cache->place = 0;
+        leave_place(arena_cache);
+}
+
+void region_kept_begin(struct region_kept *kept)
+{
+    if (kept)
+        kept->taken = 0;
+}
+
+COLD void region_kept_abandon(struct region_kept *kept)
+{
+    if (!kept)
+        return;
+    arena_magazines_forget(&kept->magazines);
+    kept->taken = REGION_TAKEN_MAX + 1;
+}
+
+/* Gives what is in the magazines to the tcache behind them. */
+static void empty_magazines(struct arena_cache *arena_cache)
+{
+    if (arena_cache->place || arena_cache->flags)
+        arena_magazines_empty(arena_cache);
 }
 
 /* Counts in the orphan's cache if the thread has no block, or there is no memory for a cache. */
@@ -145,21 +204,22 @@ void arena_cache_take_back(struct thread *t, size_t class, struct free_object ob
 /* ---- Figures ---- */
 
 /* Reads again when the thread flushed its buffer meanwhile, so a free that moves from the buffer to the cache is seen
- * once (sums.h). */
-static void add_freed(struct arena_sums *sums, struct thread *t, struct arena_cache *arena_cache, uint16_t arena)
+ * once (sums.h). Objects of regions do not wait in the buffer. */
+static void add_freed(struct arena_sums *sums, struct arena_cache *arena_cache, uint16_t arena)
 {
     uint64_t objects = 0, bytes = 0;
+    bool waits = !arenas[arena].region;
     for (int i = 0; i < TRIES; i++) {
         struct freed freed[FREE_BUFFER_MAX];
-        uint32_t sequence = load_acquire(&t->free_buffer_sequence);
+        uint32_t sequence = load_acquire(&arena_cache->thread->free_buffer_sequence);
         objects = load_acquire(&arena_cache->free_objects);
         bytes = load_acquire(&arena_cache->free_bytes);
-        for (int n = sums_read_buffer(t, freed); n--;)
+        for (int n = waits ? sums_read_buffer(arena_cache->thread, freed) : 0; n--;)
             if (freed[n].arena == arena) {
                 objects++;
                 bytes += freed[n].bytes;
             }
-        if (sums_stood_still(t, sequence))
+        if (!waits || sums_stood_still(arena_cache->thread, sequence))
             break;
     }
     sums->free_objects += objects;
@@ -169,16 +229,12 @@ static void add_freed(struct arena_sums *sums, struct thread *t, struct arena_ca
 struct arena_sums arena_cache_sums(uint16_t arena)
 {
     struct arena_sums sums = {0};
-    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        struct arena_cache *arena_cache = find_cache(t, arena);
-        if (arena_cache)
-            add_freed(&sums, t, arena_cache, arena);
-    }
+    for (struct arena_cache *c = load_acquire(&arenas[arena].caches); c; c = c->next)
+        add_freed(&sums, c, arena);
     atomic_thread_fence(memory_order_acquire);
-    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        struct arena_cache *arena_cache = find_cache(t, arena);
-        sums.alloc_objects += arena_cache ? load_relaxed(&arena_cache->alloc_objects) : 0;
-        sums.alloc_bytes += arena_cache ? load_relaxed(&arena_cache->alloc_bytes) : 0;
+    for (struct arena_cache *c = load_acquire(&arenas[arena].caches); c; c = c->next) {
+        sums.alloc_objects += load_relaxed(&c->alloc_objects);
+        sums.alloc_bytes += load_relaxed(&c->alloc_bytes);
     }
     return sums;
 }
@@ -241,7 +297,8 @@ static void flush(struct arena_cache *arena_cache)
 static int forget(struct arena_cache *arena_cache)
 {
     int flags = arena_cache->flags;
-    arena_cache->flags = arena_cache->place = 0;
+    arena_cache->flags = 0;
+    leave_place(arena_cache);
     return flags;
 }
 

@@ -5,9 +5,9 @@
  * which holds objects of no other arena. Only this thread writes the counters. The counters are exact, while jemalloc's
  * figures of an arena count objects in magazines and tcaches as allocated.
  *
- * A thread uses the magazines while it has a `place` in the arena: in a region's, while it is the owner. Before it leaves the region,
- * it gives its objects to the region's tcache. The thread that releases a region has the arena to itself. A forked child may have
- * objects in the magazines of threads that it does not have, so the releasing thread forgets those of all threads.
+ * A thread uses the magazines while it has a `place` in the arena. A region has magazines and a tcache of its own. Its owner uses
+ * these, and so does the thread that releases the region, which has the arena to itself. What is in them stays for the next
+ * region. decision 073.
  */
 #ifndef JESPAN_ARENA_CACHE_H
 #define JESPAN_ARENA_CACHE_H
@@ -27,9 +27,39 @@ struct arena_cache {
     void *last; /* the small object that the thread allocated last; its header is in the processor's cache */
     int flags;  /* for jemalloc: MALLOCX_TCACHE() of its tcache, or MALLOCX_TCACHE_NONE; 0: not asked for yet */
     int place;  /* flags to allocate with now: the arena and a tcache, the thread's or a region's; 0: arena_cache_find_place() says */
+    struct region_kept *region;        /* the region's, while the thread has a place there; else NULL */
+    struct arena_magazines *magazines; /* in use: `own`, or the region's */
+    struct thread *thread;             /* whose cache it is */
+    struct arena_cache *next;          /* of the arena */
     uint8_t next_refill[CLASS_IN_ARENA]; /* by class: how many objects the next refill gets; 0: it is the first one */
-    struct arena_magazines magazines;
+    struct arena_magazines own;
 };
+
+/* What a region has for its owner. */
+#define REGION_TAKEN_MAX 256u
+struct region_kept {
+    struct arena_magazines magazines;
+    /* The small objects that owners allocated since the region was opened, up to the maximum; one more: there were more. Some may be
+     * freed, and an address may be there twice. */
+    uint32_t taken;
+    void *object[REGION_TAKEN_MAX];
+};
+
+/* On the owner. */
+HOT_INLINE void region_note_alloc(struct region_kept *kept, void *p)
+{
+    uint32_t n = kept->taken;
+    if (likely(n < REGION_TAKEN_MAX))
+        kept->object[n] = p;
+    kept->taken = n < REGION_TAKEN_MAX ? n + 1 : REGION_TAKEN_MAX + 1;
+}
+
+HOT_INLINE void region_note_free(struct region_kept *kept, const void *p)
+{
+    uint32_t n = kept->taken - 1;
+    if (n < REGION_TAKEN_MAX && kept->object[n] == p)
+        kept->taken = n;
+}
 #define PLACE_TCACHE 0xfff00 /* of MALLOCX_TCACHE() */
 
 /* Sets the flags for jemalloc by which the thread allocates from an arena. False: there is no memory to make the arena.
@@ -75,12 +105,13 @@ static inline bool arena_cache_is_tcache(int flags)
  * place in the arena. The entry is written before the top moves, as in magazine_put(). */
 HOT_INLINE bool arena_cache_keep(struct arena_cache *c, size_t class, struct free_object object)
 {
-    struct free_object *top = load_relaxed(&c->magazines.top[class]);
-    if (unlikely(top == c->magazines.full[class] || !c->place))
+    struct arena_magazines *m = c->magazines;
+    struct free_object *top = load_relaxed(&m->top[class]);
+    if (unlikely(top == m->full[class] || !c->place))
         return false;
     top[1] = object;
     top[2].p = NULL;
-    store_release(&c->magazines.top[class], top + 1);
+    store_release(&m->top[class], top + 1);
     return true;
 }
 
@@ -101,18 +132,21 @@ void arena_magazines_start(struct arena_magazines *m);
 /* Gives all objects to jemalloc. The thread has a place in the arena. */
 void arena_magazines_empty(struct arena_cache *c);
 
-/* Forgets the objects in all threads' magazines of a region's arena, which the caller has to itself and is about to reset. True:
- * there were any. */
-bool arena_magazines_forget_all(uint16_t arena);
+/* Forgets the objects. True: there were any. */
+bool arena_magazines_forget(struct arena_magazines *m);
 
 /* ---- Places and figures ---- */
 
-/* The thread is about to leave the region. If it is the owner, it gives what it keeps to the region's tcache. Not under a lock, since
- * jemalloc is called. */
-void arena_cache_before_leaving(struct thread *t, uint16_t arena);
+/* The thread gets what the region has for its owner, if it exists. The caller has the arena to itself. Returns the thread's cache of the
+ * arena; NULL: there is none. */
+struct arena_cache *arena_cache_take_place(struct thread *t, uint16_t arena);
 
-/* The region's tcache is no longer the thread's. */
+/* That is no longer the thread's. */
 void arena_cache_leave_place(struct thread *t, uint16_t arena);
+
+/* The region begins anew, or a forked child lacks the owner: what it took is not known. */
+void region_kept_begin(struct region_kept *kept);
+void region_kept_abandon(struct region_kept *kept);
 
 /* Counts an object that was allocated in an arena, or objects that are freed. t may be NULL. */
 void arena_cache_count_alloc_by(struct thread *t, uint16_t arena, uint64_t bytes);

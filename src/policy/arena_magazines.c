@@ -49,12 +49,12 @@ static COLD bool make_room(struct arena_magazines *m, size_t class)
  * loses them. It is in order before jemalloc is called, since the program's own extent hooks may allocate. */
 static void give_oldest(struct arena_cache *c, size_t class, uint32_t n)
 {
-    struct free_object *bottom = load_relaxed(&c->magazines.bottom[class]), *top = load_relaxed(&c->magazines.top[class]);
+    struct free_object *bottom = load_relaxed(&c->magazines->bottom[class]), *top = load_relaxed(&c->magazines->top[class]);
     struct free_object given[ARENA_MAGAZINE_MAX];
     memcpy(given, bottom + 1, n * sizeof *given);
-    store_release(&c->magazines.top[class], bottom);
+    store_release(&c->magazines->top[class], bottom);
     memmove(bottom + 1, bottom + 1 + n, (size_t)(top - bottom - n) * sizeof *bottom);
-    store_release(&c->magazines.top[class], top - n);
+    store_release(&c->magazines->top[class], top - n);
     for (uint32_t i = 0; i < n; i++)
         jespan_je_sdallocx(given[i].p, class_bytes[class], arena_cache_free_flags(c));
 }
@@ -66,10 +66,10 @@ static uint32_t objects_in(const struct arena_magazines *m, size_t class)
 
 NOINLINE void arena_cache_free_slow(struct arena_cache *c, size_t class, struct free_object object)
 {
-    uint32_t n = objects_in(&c->magazines, class);
+    uint32_t n = objects_in(c->magazines, class);
     if (n && c->place)
         give_oldest(c, class, n - n / 2);
-    if ((n || (c->place && make_room(&c->magazines, class))) && arena_cache_keep(c, class, object))
+    if ((n || (c->place && make_room(c->magazines, class))) && arena_cache_keep(c, class, object))
         return;
     jespan_je_sdallocx(object.p, class_bytes[class], arena_cache_free_flags(c));
 }
@@ -77,28 +77,18 @@ NOINLINE void arena_cache_free_slow(struct arena_cache *c, size_t class, struct 
 void arena_magazines_empty(struct arena_cache *c)
 {
     for (size_t class = 1; class < CLASS_IN_ARENA; class++) {
-        uint32_t n = objects_in(&c->magazines, class);
+        uint32_t n = objects_in(c->magazines, class);
         if (n)
             give_oldest(c, class, n);
     }
 }
 
-static bool forget(struct arena_magazines *m)
+bool arena_magazines_forget(struct arena_magazines *m)
 {
     bool any = false;
     for (size_t class = 1; class < CLASS_IN_ARENA; class++) {
         any |= objects_in(m, class) != 0;
         store_relaxed(&m->top[class], load_relaxed(&m->bottom[class]));
-    }
-    return any;
-}
-
-bool arena_magazines_forget_all(uint16_t arena)
-{
-    bool any = false;
-    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        struct arena_cache *c = arena_cache_of(t, arena);
-        any |= c && forget(&c->magazines);
     }
     return any;
 }
@@ -130,7 +120,7 @@ NOINLINE void arena_cache_refill(struct arena_cache *c, struct class_info info)
     uint32_t most = class ? batch_for(class) : 0, n = c->next_refill[class] ? c->next_refill[class] : 2;
     void *got[ARENA_MAGAZINE_MAX];
     int saved = errno;
-    if (!most || (load_relaxed(&c->magazines.bottom[class]) == none && !make_room(&c->magazines, class)))
+    if (!most || (load_relaxed(&c->magazines->bottom[class]) == none && !make_room(c->magazines, class)))
         return;
     n = n < most ? n : most;
     c->next_refill[class] = (uint8_t)(2 * n);

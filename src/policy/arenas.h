@@ -54,8 +54,12 @@ struct span_arena {
     bool set_aside;                /* it has survivors */
     _Atomic uint64_t aside_objects; /* objects that were live at the last look for survivors; UINT64_MAX: some got another owner since */
     _Atomic bool has_survivors;    /* an object in it was credited to another context, or comes from elsewhere */
-    _Atomic(struct thread *) owner; /* of the tcache */
-    int tcache_flags;              /* the owner's; 0: none yet */
+    _Atomic(struct thread *) owner; /* of the next two */
+    int tcache_flags;              /* 0: none yet */
+    struct region_kept *kept;      /* arena_cache.h; NULL: none yet */
+    bool is_warm;                  /* it was released without a reset since the last one */
+    uint32_t opened_before;        /* `opened`, when it was last looked at for decay */
+    _Atomic(struct arena_cache *) caches; /* all threads' caches of the arena: a list that only grows */
 };
 
 extern struct span_arena *arenas; /* [0] is none */

@@ -148,6 +148,7 @@ static void forget_homes(struct span_arena *a)
 static void begin_region(struct span_arena *a, struct thread *t)
 {
     a->opened++;
+    region_kept_begin(a->kept);
     a->opened_by = t;
     a->level = exceptions_level();
     a->is_thrown_through = false;
@@ -230,6 +231,8 @@ void regions_enter(struct thread *t, uint16_t arena)
     if (!owner)
         store_relaxed(&a->owner, t);
     a->owner_depth += !owner || owner == t;
+    if (!owner)
+        arena_cache_take_place(t, arena);
 }
 
 bool regions_leave(struct thread *t, uint16_t arena)
@@ -270,6 +273,7 @@ static COLD void stay_inside(struct thread *self, struct span_arena *a)
     if (load_relaxed(&a->owner) != self) {
         store_relaxed(&a->owner, NULL);
         a->owner_depth = 0;
+        region_kept_abandon(a->kept);
     }
     a->inside = 0;
     for (int i = 0; i < ARENA_THROWERS; i++)

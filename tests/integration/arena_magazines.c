@@ -12,6 +12,7 @@
 
 JESPAN_SITE_ARENA(cache_site, "cache", JESPAN_ARENA);
 JESPAN_SITE_ARENA(region_site, "region", JESPAN_ARENA_REGION);
+JESPAN_SITE_ARENA(other_site, "other region", JESPAN_ARENA_REGION | JESPAN_ARENA_RELEASE);
 
 #define OBJECTS 3000
 static void *objects[OBJECTS];
@@ -128,19 +129,60 @@ static void *pass_through(void *region)
     return NULL;
 }
 
-/* Neither threads that have left a region keep something of it, nor those that have ended in one. */
+/* What is kept for a region does not grow with the threads that pass through it. Neither those that have left it keep something, nor
+ * those that have ended in it. */
 static void a_thread_that_leaves_keeps_nothing(void)
 {
     pthread_t thread;
     jespan_span_t *region = jespan_open(&region_site, JESPAN_ROOT, NULL, 0);
-    CHECK_EQ(F(mallctl)("thread.tcache.flush", NULL, NULL, NULL, 0), 0);
-    uint64_t before = ctl_u64("spans.stats.pending_bytes");
     pass_through(region);
-    CHECK_EQ(pthread_create(&thread, NULL, pass_through, region), 0);
-    pthread_join(thread, NULL);
-    CHECK_EQ(F(mallctl)("thread.tcache.flush", NULL, NULL, NULL, 0), 0);
-    CHECK_EQ(ctl_u64("spans.stats.pending_bytes"), before);
+    uint64_t before = ctl_u64("spans.stats.pending_bytes");
+    for (int i = 0; i < 10; i++) {
+        CHECK_EQ(pthread_create(&thread, NULL, pass_through, region), 0);
+        pthread_join(thread, NULL);
+        CHECK(ctl_u64("spans.stats.pending_bytes") <= before);
+    }
     CHECK_EQ(jespan_close(region), 0);
+}
+
+static void open_and_close(const struct jespan_site *site, int n)
+{
+    jespan_span_t *region = jespan_open(site, JESPAN_ROOT, NULL, 0);
+    CHECK_EQ(jespan_enter(region), 0);
+    for (int i = 0; i < n; i++)
+        CHECK(F(malloc)(100) != NULL);
+    CHECK_EQ(jespan_exit(region), 0);
+    CHECK_EQ(jespan_close(region), 0);
+}
+
+/* A small region leaves its memory for the next one. Once it was not opened for a while, regions that end give its memory back. */
+static void an_idle_region_gives_back(void)
+{
+    open_and_close(&region_site, 10);
+    arena_check_inuse(1, 0, 0, "after the region");
+    CHECK(allocated_in(1) >= 1000);
+    ctl_check_identity("after the region");
+    while (allocated_in(1))
+        open_and_close(&other_site, 1);
+    ctl_check_identity("given back");
+}
+
+/* A child has the arenas of regions that ended before as they are, and uses them. */
+static void a_child_after_regions(void)
+{
+    open_and_close(&region_site, 10);
+    pid_t child = fork();
+    if (!child) {
+        ctl_check_identity("in the child");
+        open_and_close(&region_site, 20);
+        arena_check_inuse(1, 0, 0, "in the child");
+        ctl_check_identity("after the child's region");
+        _exit(check_result());
+    }
+    int status = -1;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    ctl_check_identity("in the parent");
 }
 
 /* Each thread finds the region's arena as the other one left it. */
@@ -188,6 +230,8 @@ static const struct test_case cases[] = {
     {"none_is_given_out_twice", none_is_given_out_twice, NULL, NULL},
     {"none_is_given_out_twice, with a limit", none_is_given_out_twice, NULL, "limit:cache=64M"},
     {"a_thread_that_leaves_keeps_nothing", a_thread_that_leaves_keeps_nothing, NULL, NULL},
+    {"an_idle_region_gives_back", an_idle_region_gives_back, NULL, NULL},
+    {"a_child_after_regions", a_child_after_regions, NULL, NULL},
     {"regions_leave_nothing", regions_leave_nothing, NULL, NULL},
     {"regions_leave_nothing, with a limit", regions_leave_nothing, NULL, "limit:region=64M"},
     {"in_a_child", in_a_child, NULL, NULL},
