@@ -334,9 +334,9 @@ static NOINLINE void *alloc_stack_entered(struct thread *t, size_t size, int fla
 /* Takes an object from the magazine for a stack that the thread has entered. NULL: the magazine is empty, or another thread
  * has just set a limit. */
 __attribute__((no_sanitize("address", "thread"), always_inline)) /* as its caller: see unwind.c */
-static inline void *reuse_for_stack(struct thread *t, size_t size, uint32_t tag, struct counters *c)
+static inline void *reuse_for_stack(struct thread *t, size_t size, size_t class, uint32_t tag, struct counters *c)
 {
-    _Atomic(struct free_object *) *top = &t->magazine_top[class_number_of(size)];
+    _Atomic(struct free_object *) *top = &t->magazine_top[class];
     struct free_object *object = load_relaxed(top);
     uint32_t section;
     if (unlikely(!object->p) || unlikely(!limits_try_begin(t, &section)))
@@ -352,14 +352,14 @@ static inline void *reuse_for_stack(struct thread *t, size_t size, uint32_t tag,
     return is_taken ? object->p : NULL;
 }
 
-/* Reached by a jump, as alloc_stack_alloc(), which does all that is not usual. The thread's tag stays that of its context. */
-__attribute__((no_sanitize("address", "thread"))) /* it reads the stack itself: layout_is_same() */
-NOINLINE void *alloc_stack_alloc_quick(struct thread *t, size_t size, int flags)
+/* alloc_stack_alloc() does all that is not usual. The thread's tag stays that of its context. */
+__attribute__((no_sanitize("address", "thread"), always_inline)) /* it reads the stack itself: layout_is_same() */
+static inline void *alloc_quick(struct thread *t, size_t size, size_t class, int flags, const void *frame)
 {
-    struct stack_entered stack = stack_enter_known(t, __builtin_frame_address(0), size);
+    struct stack_entered stack = stack_enter_known(t, frame, size);
     if (unlikely(!stack.counters))
         return alloc_stack_alloc(t, size, flags);
-    void *p = reuse_for_stack(t, size, stack.tag, stack.counters);
+    void *p = reuse_for_stack(t, size, class, stack.tag, stack.counters);
     if (unlikely(!p))
         return alloc_stack_entered(t, size, flags, stack);
     span_undo_enter(stack.counters);
@@ -367,7 +367,21 @@ NOINLINE void *alloc_stack_alloc_quick(struct thread *t, size_t size, int flags)
     t->stack_counters = stack.counters;
     if (unlikely(!temporary_keep(t, p)))
         temporary_count(t, p, stack.tag);
-    return flags ? memset(p, 0, t->magazine_object_bytes[class_number_of(size)]) : p;
+    return flags & MALLOCX_ZERO ? memset(p, 0, t->magazine_object_bytes[class]) : p;
+}
+
+/* Both are reached by a jump, as alloc_stack_alloc(). */
+__attribute__((no_sanitize("address", "thread")))
+NOINLINE void *alloc_stack_alloc_quick(struct thread *t, size_t size, int flags)
+{
+    return alloc_quick(t, size, class_number_of(size), flags, __builtin_frame_address(0));
+}
+
+__attribute__((no_sanitize("address", "thread")))
+NOINLINE void *alloc_stack_aligned_quick(struct thread *t, size_t alignment, size_t size)
+{
+    size_t class = CODE_CLASS(class_of_aligned_request(alignment, size).code);
+    return alloc_quick(t, size, class, MALLOCX_ALIGN(alignment), __builtin_frame_address(0));
 }
 
 /* ---- Guarded objects ---- */

@@ -186,6 +186,7 @@ void *alloc_stack_alloc(struct thread *t, size_t size, int flags);
 
 /* The same for thread_fast.alloc_stacks: a thread that takes all stacks and has no policy. `flags` are 0 or MALLOCX_ZERO. */
 void *alloc_stack_alloc_quick(struct thread *t, size_t size, int flags);
+void *alloc_stack_aligned_quick(struct thread *t, size_t alignment, size_t size); /* a power of two */
 
 /* Frees the object that the thread took from a magazine last, if it belongs to the stack of the thread's last allocation. It
  * goes back to the magazine at once, as track_free_taken() puts back what belongs to the thread's context. False: nothing has

@@ -258,7 +258,10 @@ EXPORT void FAMILY(free_aligned_sized)(void *p, size_t alignment, size_t size)
 
 static NOINLINE void *aligned_by_policy(size_t alignment, size_t size)
 {
-    struct thread *t = track_thread_slow();
+    struct thread *t = load_relaxed(&thread_fast.alloc_stacks);
+    if (likely(t) && likely(alignment && !(alignment & (alignment - 1))))
+        return alloc_stack_aligned_quick(t, alignment, size);
+    t = track_thread_slow();
     if (!alignment || (alignment & (alignment - 1))) {
         errno = EINVAL;
         return track_may_allocate(t) ? jespan_je_aligned_alloc(alignment, size) : NULL; /* which fails */
