@@ -57,6 +57,12 @@
 #define UNDER_TSAN 0
 #endif
 
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define UNDER_ASAN 1
+#else
+#define UNDER_ASAN 0
+#endif
+
 /* Adds to a counter that only this thread writes and others read, without a locked instruction. On x86-64 this is one
  * instruction; compilers make three of a relaxed load and store. There each store is also a release. */
 #if defined(__x86_64__) && !UNDER_TSAN

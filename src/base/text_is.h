@@ -13,7 +13,7 @@
 
 #include "base/compiler.h"
 
-#if defined(__SSE2__) && !defined(__SANITIZE_ADDRESS__) && !__has_feature(address_sanitizer) && !UNDER_TSAN
+#if defined(__SSE2__) && !UNDER_ASAN && !UNDER_TSAN
 #include <emmintrin.h>
 #define TEXT_BLOCKS 1
 #else

@@ -347,7 +347,7 @@ static void one_round(void)
         assert_int_equal(pthread_create(&workers[i].thread, NULL, run, &workers[i]), 0);
     for (unsigned n = 0; load_relaxed(&resting) < THREADS; n++) {
         take_both();
-        if (n == 3)
+        if (n == 3 && !UNDER_ASAN) /* whose allocator has locks that a fork does not take */
             compare_in_child();
     }
     pthread_barrier_wait(&rest);

@@ -32,11 +32,7 @@ static unsigned looks, layouts_seen, checks_seen, pairs_seen, hashes_seen;
 
 /* Sanitizers replace backtrace() and signal handlers, and move frames to stacks of their own: there the walk only has to
  * end well. */
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer) || UNDER_TSAN
-#define SANITIZED true
-#else
-#define SANITIZED false
-#endif
+#define SANITIZED (UNDER_ASAN || UNDER_TSAN)
 
 /* The word differs, so the layout does not fit. */
 static void change_word(const struct layout *l, uint64_t hash, uint32_t at, uintptr_t by)
