@@ -58,6 +58,21 @@ static void note_where_it_was_opened(struct thread *t, jespan_span_t *span, uint
         e->kind |= ENTRY_INSIDE | (unsigned)(uint16_t)here << ENTRY_REGION_SHIFT;
 }
 
+/* What tells libc's calls from others looks at them in a region only. So jespan allocates as in the region meanwhile, in a context of
+ * its own: the calls count neither for the region's context nor for its limits. If the thread was reviewed on the way, it may have
+ * left the region, and the next enter tries again. */
+static COLD void learn_libc_calls(struct thread *t)
+{
+    uint16_t region = t->region;
+    if (span_enter_self(t))
+        return;
+    t->region = region;
+    thread_fast_set(NULL, NULL, false, false);
+    libc_calls_learn();
+    libc_calls_are_learned(t->region == region);
+    span_leave_self(t);
+}
+
 /* Enters a span with an allocation policy, a region, or a span that the fast way could not enter. */
 static NOINLINE int enter_span_slow(struct thread *t, jespan_span_t *span)
 {
@@ -69,8 +84,8 @@ static NOINLINE int enter_span_slow(struct thread *t, jespan_span_t *span)
         note_where_it_was_opened(t, span, here);
     if (!error)
         span_review_innermost(t);
-    if (t->region)
-        libc_calls_learn();
+    if (t->region && unlikely(!libc_calls_know()))
+        learn_libc_calls(t);
     return error;
 }
 

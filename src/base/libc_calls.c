@@ -107,8 +107,6 @@ COLD void libc_calls_learn(void)
 {
     char *text = NULL;
     int saved = errno;
-    if (likely(load_relaxed(&learned)) || !load_relaxed(&code))
-        return;
     learning = true;
     free(wcsdup(L"text"));
     for (int width = 1; width < 5000; width = width * 5 + 30) {
@@ -117,8 +115,18 @@ COLD void libc_calls_learn(void)
     }
     learn_lines();
     learning = false;
-    store_release(&learned, true);
     errno = saved;
+}
+
+void libc_calls_are_learned(bool all)
+{
+    if (all)
+        store_release(&learned, true);
+}
+
+bool libc_calls_know(void)
+{
+    return likely(load_relaxed(&learned)) || !load_relaxed(&code);
 }
 
 /* Whether the address is in an object of libc's that was loaded later. The linker finds an object without a lock. */

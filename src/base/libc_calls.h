@@ -18,9 +18,15 @@
 /* Finds libc's code. To be called before a region is opened, without locks. False: no memory for it. */
 bool libc_calls_find(void);
 
-/* Learns the callers. To be called on a thread in a region, without locks. Until they are known, each call allocates in
- * that region and frees again. */
+/* Learns the callers. To be called on a thread in a region, without locks, where the callers are not known yet and libc's code was
+ * found. Each call allocates in that region and frees again. */
 void libc_calls_learn(void);
+
+/* Afterwards: whether the thread was in the region all the time. */
+void libc_calls_are_learned(bool all);
+
+/* Whether there is nothing to learn. */
+bool libc_calls_know(void);
 
 /* The object that called malloc last on this thread, if it is not libc's. */
 struct libc_calls_range {

@@ -213,6 +213,20 @@ static void there_is_one_without_a_context(void)
     CHECK_EQ(region_stat("released_objects"), 2 * OBJECTS);
 }
 
+/* jespan tries out functions of libc in the first region. */
+static void the_first_pays_for_nothing(void)
+{
+    jespan_span_t *region = enter_new(&region_site);
+    jespan_context_t id = jespan_current();
+    CHECK_EQ(ctl_span(id, "alloc_objects"), 0);
+    char *text = strdup("text"), *line = NULL;
+    CHECK(asprintf(&line, "%500d", 1) == 500);
+    CHECK(arena_of_object(line) == arena_of_object(text) && arena_of_object(text) > 0);
+    CHECK_EQ(ctl_span(id, "inuse_objects"), 2);
+    leave(region);
+    ctl_check_identity("after a region");
+}
+
 static const struct test_case cases[] = {
     {"what another resizes stays", what_another_resizes_stays, NULL, NULL},
     {"no other cache has them", no_other_cache_has_them, NULL, NULL},
@@ -221,6 +235,9 @@ static const struct test_case cases[] = {
     {"spans opened inside are of it, with ages", spans_opened_inside_are_of_it, NULL, "age_period_s:1"},
     {"only the last reference is refused", only_the_last_reference_is_refused, NULL, NULL},
     {"samplers leave none out", samplers_leave_none_out, NULL, "sampler:never"},
+    {"the first pays for nothing", the_first_pays_for_nothing, NULL, NULL},
+    {"the first needs no room", the_first_pays_for_nothing, NULL, "limit:region=4K,on_limit:abort"},
+    {"the first pays for nothing, with stacks", the_first_pays_for_nothing, NULL, "stacks:all"},
     {"no sampler is asked", no_sampler_is_asked, NULL, NULL},
     {"there is one without a context", there_is_one_without_a_context, NULL, "max_contexts:4096",
      "jespan: all 4096 contexts are in use (max_contexts): spans that need another one are credited to an ancestor\n"},
