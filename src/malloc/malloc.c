@@ -17,7 +17,7 @@
 #include "jemalloc/binding.h"
 #include "malloc/alloc_policy.h"
 #include "malloc/family.h"
-#include "malloc/track.h"
+#include "malloc/track_slow.h"
 #include "span/stack_context.h"
 
 /* Returns the thread's block if the thread takes samples of stacks and this allocation is not a sample; else NULL. */
@@ -33,7 +33,7 @@ HOT_INLINE void *reuse_big(struct thread *t, size_t size)
     size_t class = class_of_big(size);
     if (unlikely(!class) || unlikely(load_relaxed(&slow_work)))
         return NULL;
-    void *p = track_reuse_of(t, class, true, size);
+    void *p = track_reuse_big(t, class, size);
     return likely(p) ? p : track_reuse_waiting(t, class, size);
 }
 

@@ -110,7 +110,7 @@ void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usa
     return likely(count_alloc(t, usable, requested)) ? p : refuse(t, p);
 }
 
-/* ---- Big objects, where no other work is due ---- */
+/* ---- Big objects, where no other work is due: see track_reuse_big() ---- */
 
 /* If objects of middle classes wait in the free buffer, looks for one of them there before jemalloc is asked. So a thread that has
  * one buffer at a time touches the memory of one. */
@@ -120,11 +120,9 @@ void *track_reuse_waiting(struct thread *t, size_t class, size_t requested)
     if (!track_has_middle(t))
         return NULL;
     track_flush_any(t);
-    return track_reuse_of(t, class, true, requested);
+    return track_reuse_big(t, class, requested);
 }
 
-/* If the context came below a limit after the caller looked, the limit must be asked. So an object is counted in the section in
- * which the context was seen to have none. */
 bool track_alloc_big(struct thread *t, void *p, size_t requested)
 {
     size_t usable = class_big_bytes(requested);

@@ -4,6 +4,7 @@
 #define JESPAN_TRACK_SLOW_H
 
 #include "malloc/track.h"
+#include "policy/limits.h"
 
 /* What a flush is at present. It is track_flush() where a flush has nothing to do but to count. */
 typedef void flush_function(struct thread *t);
@@ -21,6 +22,16 @@ _Noreturn void track_die_not_allocated(const void *p);
 HOT_INLINE bool track_is_start(const void *p, size_t class)
 {
     return likely(pagemap_is_start((uintptr_t)p, class)) || pagemap_find_start((uintptr_t)p, class);
+}
+
+/* Takes an object of a middle class from its magazine. If the context came below a limit after the caller looked, the limit must be
+ * asked. So a big object is counted in the section in which the context was seen to have none. */
+HOT_INLINE void *track_reuse_big(struct thread *t, size_t class, size_t requested)
+{
+    uint32_t section = limits_begin(t);
+    void *p = unlikely(limits_of(t->tag)) ? NULL : track_reuse_of(t, class, true, requested);
+    limits_end(t, section);
+    return p;
 }
 
 /* The place of an object's tag. */
