@@ -43,8 +43,9 @@ static NOINLINE void *malloc_new_big(struct thread *t, size_t size)
     return likely(track_alloc_big(t, p, size)) ? p : track_alloc_slow(t, p, size);
 }
 
-/* Separate from the two above, so that it needs no stack frame where the magazine has an object. */
-static NOINLINE void *malloc_big(struct thread *t, size_t size)
+/* Separate from the two above, so that it needs no stack frame where the magazine has an object. The size comes first, as in malloc, so
+ * that malloc moves no argument. */
+static NOINLINE void *malloc_big(size_t size, struct thread *t)
 {
     void *p = reuse_big(t, size);
     return likely(p) ? p : malloc_new_big(t, size);
@@ -53,7 +54,7 @@ static NOINLINE void *malloc_big(struct thread *t, size_t size)
 HOT_INLINE void *malloc_new(struct thread *t, size_t size)
 {
     if (unlikely(size > HEADER_PAGE_BYTES))
-        return malloc_big(t, size);
+        return malloc_big(size, t);
     void *p = jespan_je_malloc(size);
     return likely(track_alloc_fast(t, p, class_of(size), size)) ? p : track_alloc_slow(t, p, size);
 }
@@ -74,17 +75,9 @@ static NOINLINE void *malloc_in_region(struct thread *t, size_t size, const void
 /* Starts jespan first, if this is the first call. malloc reaches this function by a jump, so the return address is
  * malloc's caller: libc or the program (alloc_policy_alloc_for()). If the compiler makes a call instead, all callers
  * look alike, which does no harm. The same holds for calloc and aligned_alloc. */
-static NOINLINE void *malloc_by_policy(size_t size)
+static NOINLINE void *malloc_with_policy(size_t size)
 {
-    struct thread *t = unsampled(size);
-    if (likely(t)) {
-        void *p = likely(size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_number_of(size), size) : NULL;
-        return likely(p) ? p : malloc_new_unsampled(t, size);
-    }
-    t = load_relaxed(&thread_fast.alloc_stacks);
-    if (likely(t))
-        return alloc_stack_alloc_quick(t, size, 0);
-    t = thread_current;
+    struct thread *t = thread_current;
     if (unlikely(!t))
         t = track_thread_slow();
     if (unlikely(alloc_stack_is_used(t)))
@@ -93,6 +86,18 @@ static NOINLINE void *malloc_by_policy(size_t size)
         return malloc_in_region(t, size, __builtin_return_address(0));
     void *p = likely(t && size <= HEADER_PAGE_BYTES) ? alloc_policy_reuse(t, 0, class_number_of(size), size) : NULL;
     return likely(p) ? p : alloc_policy_alloc(t, size, 0);
+}
+
+/* Separate from malloc_with_policy(), so that threads that take stacks, and have no policy, need no stack frame here. */
+static NOINLINE void *malloc_by_policy(size_t size)
+{
+    struct thread *t = unsampled(size);
+    if (likely(t)) {
+        void *p = likely(size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_number_of(size), size) : NULL;
+        return likely(p) ? p : malloc_new_unsampled(t, size);
+    }
+    t = load_relaxed(&thread_fast.alloc_stacks);
+    return likely(t) ? alloc_stack_alloc_quick(t, size, 0) : malloc_with_policy(size);
 }
 
 /* For an empty magazine and for big objects. Separate from malloc, so that malloc's fast path needs no stack frame. */
@@ -110,7 +115,7 @@ EXPORT void *FAMILY(malloc)(size_t size)
     if (unlikely(!t))
         return malloc_by_policy(size);
     if (unlikely(size > HEADER_PAGE_BYTES))
-        return malloc_big(t, size);
+        return malloc_big(size, t);
     void *p = track_reuse(t, class_number_of(size), size);
     return likely(p) ? p : malloc_slow(size);
 }
