@@ -91,10 +91,11 @@ HOT_INLINE bool is_site_of(const struct site_cache_line *line, const struct jesp
     return likely(line->is_constant) || sites_is_whole_copy(line->kept, site);
 }
 
+/* Gets the thread's block: thread_fast is not read twice, since another thread may clear it at any moment
+ * (thread_invalidate_all()). */
 static NOINLINE void enter_labels_raw(struct jespan_block *block, const struct jespan_site *site,
-                                      const char *const *name_and_labels, size_t count)
+                                      const char *const *name_and_labels, size_t count, struct thread *t)
 {
-    struct thread *t = load_relaxed(&thread_fast.alloc);
     const struct labels_given given = {name_and_labels + 1, NULL, (count - 1) / 2};
     if (unlikely(!name_and_labels || !t->label_cache)) {
         block_enter_slowly(block, site, name_and_labels, count);
@@ -115,7 +116,7 @@ EXPORT void jespan_enter_block(struct jespan_block *block, const struct jespan_s
 {
     struct thread *t = thread_for_block(block, site);
     if (likely(t) && count > 1) {
-        enter_labels_raw(block, site, name_and_labels, count);
+        enter_labels_raw(block, site, name_and_labels, count, t);
         return;
     }
     const struct site_cache_line *line = likely(t) ? block_line(t, site) : NULL;

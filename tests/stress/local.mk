@@ -15,7 +15,8 @@ stress_tests += \
 	%D%/retention \
 	%D%/samplers \
 	%D%/snapshot_api \
-	%D%/stats_print
+	%D%/stats_print \
+	%D%/switching
 
 cxx_tests += %D%/oracle_new
 tests_stress_oracle_new_SOURCES = %D%/oracle_new.cc
