@@ -56,15 +56,10 @@ static COLD page_entry_t *leaf_or_new(uintptr_t p)
     return leaf;
 }
 
-static size_t page_in_leaf(uintptr_t p)
-{
-    return (p >> HEADER_PAGE_BITS) & (LEAF_PAGES - 1);
-}
-
 static COLD page_entry_t *page_or_leaf(uintptr_t p)
 {
     page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : leaf_or_new(p);
-    return leaf ? &leaf[page_in_leaf(p)] : NULL;
+    return leaf ? &leaf[pagemap_index(p)] : NULL;
 }
 
 /* ---- Where objects start ---- */
@@ -90,15 +85,15 @@ void pagemap_bound(uintptr_t p)
     struct leaf_more *more = more_of(p);
     if (unlikely(!more) && !(more = more_or_new(p)))
         return;
-    if (!load_relaxed(&more->begins[page_in_leaf(p)]))
-        store_release(&more->begins[page_in_leaf(p)], 1);
+    if (!load_relaxed(&more->begins[pagemap_index(p)]))
+        store_release(&more->begins[pagemap_index(p)], 1);
 }
 
 void pagemap_unbound(uintptr_t p)
 {
     struct leaf_more *more = more_of(p);
     if (likely(more))
-        store_release(&more->begins[page_in_leaf(p)], 0);
+        store_release(&more->begins[pagemap_index(p)], 0);
 }
 
 COLD void pagemap_unbound_all(uintptr_t from, uintptr_t to)
@@ -107,8 +102,8 @@ COLD void pagemap_unbound_all(uintptr_t from, uintptr_t to)
         struct leaf_more *more = more_of(p);
         if (!more)
             p |= LEAF_SPAN - HEADER_PAGE_BYTES;
-        else if (load_relaxed(&more->begins[page_in_leaf(p)]))
-            store_release(&more->begins[page_in_leaf(p)], 0);
+        else if (load_relaxed(&more->begins[pagemap_index(p)]))
+            store_release(&more->begins[pagemap_index(p)], 0);
     }
 }
 
@@ -120,7 +115,7 @@ COLD void pagemap_void_bounds(void)
 static bool is_bound(uintptr_t page)
 {
     const struct leaf_more *more = more_of(page);
-    return more && load_acquire(&more->begins[page_in_leaf(page)]);
+    return more && load_acquire(&more->begins[pagemap_index(page)]);
 }
 
 /* The extent that the page is in, if it is as large as a slab of the class. Returns 0 if it is not, or if its bounds
@@ -140,7 +135,7 @@ static uintptr_t slab_of(uintptr_t page, unsigned class)
 static void learn_place(uintptr_t p, size_t within, unsigned class)
 {
     size_t bytes = class_bytes[class], beyond = ((size_t)(uint32_t)p + bytes - within) % bytes;
-    store_relaxed(&more_of(p)->place[page_in_leaf(p)], (uint16_t)(beyond ? bytes - beyond : 0));
+    store_relaxed(&more_of(p)->place[pagemap_index(p)], (uint16_t)(beyond ? bytes - beyond : 0));
 }
 
 COLD bool pagemap_find_start(uintptr_t p, size_t class)
@@ -298,7 +293,7 @@ static int claim_page(uintptr_t p, uint16_t arena)
     page_entry_t *page = page_or_leaf(p);
     if (!page)
         return -ENOMEM;
-    store_relaxed(&more_of(p)->arena[page_in_leaf(p)], arena);
+    store_relaxed(&more_of(p)->arena[pagemap_index(p)], arena);
     give_table_back(atomic_exchange(page, PAGE_ENTRY_ARENA));
     return 0;
 }
@@ -322,7 +317,7 @@ COLD void pagemap_disown(uintptr_t start, size_t bytes)
     for (uintptr_t p = start; p < start + bytes; p += HEADER_PAGE_BYTES) {
         struct leaf_more *more = more_of(p);
         if (more)
-            store_relaxed(&more->arena[page_in_leaf(p)], 0);
+            store_relaxed(&more->arena[pagemap_index(p)], 0);
         else
             p |= LEAF_SPAN - HEADER_PAGE_BYTES;
     }
@@ -331,7 +326,7 @@ COLD void pagemap_disown(uintptr_t start, size_t bytes)
 uint16_t pagemap_arena(uintptr_t p)
 {
     const struct leaf_more *more = more_of(p);
-    return more ? load_relaxed(&more->arena[page_in_leaf(p)]) : 0;
+    return more ? load_relaxed(&more->arena[pagemap_index(p)]) : 0;
 }
 
 bool pagemap_is_guard(uintptr_t p)

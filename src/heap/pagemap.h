@@ -58,11 +58,17 @@
 typedef _Atomic uint64_t page_entry_t;
 extern _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
 
+/* Which page of its leaf the page of `p` is. */
+HOT_INLINE uintptr_t pagemap_index(uintptr_t p)
+{
+    return (p >> HEADER_PAGE_BITS) & (((uintptr_t)1 << LEAF_BITS) - 1);
+}
+
 /* The entry of the page of `p`, or NULL where the map has no leaf. `p` is below 2^ADDRESS_BITS. */
 HOT_INLINE page_entry_t *pagemap_page_of(uintptr_t p)
 {
     page_entry_t *leaf = load_acquire(&page_root[p >> (HEADER_PAGE_BITS + LEAF_BITS)]);
-    return likely(leaf) ? &leaf[(p >> HEADER_PAGE_BITS) & (((uintptr_t)1 << LEAF_BITS) - 1)] : NULL;
+    return likely(leaf) ? &leaf[pagemap_index(p)] : NULL;
 }
 
 /* The same for any address. */
@@ -88,12 +94,6 @@ HOT_INLINE const struct leaf_more *pagemap_more_of(uintptr_t p)
     return (const struct leaf_more *)(leaf + ((size_t)1 << LEAF_BITS));
 }
 
-/* The place of p's page in its leaf. */
-HOT_INLINE uintptr_t pagemap_place_in_leaf(uintptr_t p)
-{
-    return (p >> HEADER_PAGE_BITS) & (((uintptr_t)1 << LEAF_BITS) - 1);
-}
-
 /* Whether an object of this class starts at p, by the place of its page, which has an entry. False may be wrong: then
  * pagemap_find_start() decides. */
 HOT_INLINE bool pagemap_is_start(uintptr_t p, size_t class)
@@ -105,7 +105,7 @@ HOT_INLINE bool pagemap_is_start(uintptr_t p, size_t class)
 /* The arena of a page that one has claimed. */
 HOT_INLINE uint16_t pagemap_claimed_by(uintptr_t p)
 {
-    return load_relaxed(&pagemap_more_of(p)->arena[pagemap_place_in_leaf(p)]);
+    return load_relaxed(&pagemap_more_of(p)->arena[pagemap_index(p)]);
 }
 
 /* Decides when pagemap_is_start() returned false, and sets the page's place. Returns true also where it is not

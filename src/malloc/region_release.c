@@ -201,7 +201,7 @@ static void free_taken(struct visit *v, struct arena_cache *c, void *p)
 }
 
 /* If all objects are among those that the owners noted, as in a small region, they are freed one by one: that leaves the arena warm for
- * the next region. What is left is for a walk and a reset. */
+ * the next region. Objects that are left are found by visit_all(), and the arena is reset. */
 static void free_all_taken(struct visit *v)
 {
     const struct region_kept *kept = arenas[v->arena].kept;
