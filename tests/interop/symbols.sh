@@ -10,7 +10,7 @@
 need addr2line readelf objcopy strip python3
 unset DEBUGINFOD_URLS
 sources=$top_srcdir/tests/integration
-compilers=("${CXX%% *}")
+compilers=("$CXX") # a command, which may have arguments: ccache g++
 ! have clang++ || compilers+=(clang++)
 
 # record PROGRAM: its stacks in $scratch/lines, and with its mappings as a profile in $scratch/profile
@@ -40,8 +40,9 @@ compare() {
 build() {
     local compiler=$1
     shift
-    "$compiler" -std=gnu++17 -g -O2 -fno-omit-frame-pointer -o "$scratch/program" "$@" "$sources/symbols_program.cc" -ldl
-    "${CC%% *}" -g -O2 -shared -fPIC -o "$scratch/plugin.so" "$sources/symbols_library.c"
+    # shellcheck disable=SC2086
+    $compiler -std=gnu++17 -g -O2 -fno-omit-frame-pointer -o "$scratch/program" "$@" "$sources/symbols_program.cc" -ldl
+    $CC -g -O2 -shared -fPIC -o "$scratch/plugin.so" "$sources/symbols_library.c"
     record "$scratch/program"
 }
 
