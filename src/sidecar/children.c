@@ -77,21 +77,58 @@ pid_t children_outside(pid_t process)
 
 /* ---- Configurations ---- */
 
-static bool has_conf(pid_t process, const char *ending)
+enum environment { ENVIRONMENT_IS_OTHER, ENVIRONMENT_FITS, ENVIRONMENT_IS_EMPTY };
+
+static enum environment read_environment(pid_t process, const char *ending)
 {
     static const char variable[] = "JESPAN_CONF=";
     char path[40], *one = NULL;
     size_t room = 0, n_ending = strlen(ending);
-    bool found = false;
+    bool is_empty = true, found = false;
     snprintf(path, sizeof path, "/proc/%d/environ", (int)process);
     FILE *all = fopen(path, "re");
-    for (ssize_t n; all && !found && (n = getdelim(&one, &room, '\0', all)) > 0;)
+    if (!all)
+        return ENVIRONMENT_IS_OTHER;
+    for (ssize_t n; !found && (n = getdelim(&one, &room, '\0', all)) > 0; is_empty = false)
         found = strncmp(one, variable, sizeof variable - 1) == 0 && strlen(one) > n_ending
              && strcmp(one + strlen(one) - n_ending, ending) == 0;
-    if (all)
-        fclose(all);
+    fclose(all);
     free(one);
-    return found;
+    return found ? ENVIRONMENT_FITS : is_empty ? ENVIRONMENT_IS_EMPTY : ENVIRONMENT_IS_OTHER;
+}
+
+/* Whether the system is about to start another program in the process: it has memory already (vsize), and no environment yet (env_end).
+ * Both are fields of /proc/PID/stat (proc(5)), the 23rd and the 51st; the name, which is the second, ends with the last ')'. */
+static bool is_executing(pid_t process, bool *has_environment)
+{
+    char path[40], text[2000];
+    unsigned long long vsize = 0, env_start = 0, env_end = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    FILE *stat = fopen(path, "re");
+    size_t n = stat ? fread(text, 1, sizeof text - 1, stat) : 0;
+    if (stat)
+        fclose(stat);
+    text[n] = 0;
+    char *at = strrchr(text, ')');
+    for (int field = 3; at && (at = strchr(at, ' ')) && field <= 51; field++) {
+        unsigned long long value = strtoull(++at, NULL, 10);
+        vsize = field == 23 ? value : vsize;
+        env_start = field == 50 ? value : env_start;
+        env_end = field == 51 ? value : env_end;
+    }
+    *has_environment = env_end > env_start;
+    return vsize && !env_end;
+}
+
+static bool has_conf(pid_t process, const char *ending)
+{
+    bool has_environment = false;
+    enum environment e = read_environment(process, ending);
+    if (e == ENVIRONMENT_IS_EMPTY && is_executing(process, &has_environment))
+        return true;
+    if (has_environment) /* since then */
+        e = read_environment(process, ending);
+    return e == ENVIRONMENT_FITS;
 }
 
 bool children_have_conf(const char *ending)

@@ -12,7 +12,8 @@ pid_t children_unfollowed(pid_t process);
 /* A child that is in a PID namespace which its parent is not in. 0: there is none. */
 pid_t children_outside(pid_t process);
 
-/* Whether a process lives whose program was started with a JESPAN_CONF that ends with this text. */
+/* Whether a process lives whose program was started with a JESPAN_CONF that ends with this text, or whose program is being started
+ * right now, so that its environment cannot be read yet. */
 bool children_have_conf(const char *ending);
 
 #endif
