@@ -23,6 +23,7 @@ core_sources += \
 	%D%/memory_bounds.c %D%/memory_bounds.h \
 	%D%/meta.c %D%/meta.h \
 	%D%/number.h \
+	%D%/process_stat.h \
 	%D%/procfile.c %D%/procfile.h \
 	%D%/state_file.c %D%/state_file.h \
 	%D%/state_create.c \

@@ -2,13 +2,13 @@
 /* `jespan ctl`: reads a running process from outside, and asks it to call mallctl. */
 #include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/parse.h"
+#include "base/process_stat.h"
 #include "console/command.h"
 #include "console/options.h"
 #include "console/text.h"
@@ -52,18 +52,11 @@ int ctl_read(struct ctl_target *t)
     return reason ? STATUS_USAGE : 0;
 }
 
-/* The state in /proc/PID/stat stands behind the name in brackets. */
 static bool is_stopped(pid_t pid)
 {
-    char path[40], text[256];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[n] = '\0';
-    const char *behind = strrchr(text, ')');
-    return behind && (!strncmp(behind, ") T", 3) || !strncmp(behind, ") t", 3));
+    struct process_stat stat;
+    char state = process_stat_read(&stat, pid) ? process_stat_state(&stat) : '\0';
+    return state == 'T' || state == 't';
 }
 
 static const char *why_nobody_looks(const struct ctl_target *t)

@@ -9,16 +9,15 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "base/descriptor.h"
 #include "base/die.h"
 #include "base/forked.h"
 #include "base/futex.h"
+#include "base/process_stat.h"
 #include "conf/conf.h"
 #include "heap/thread.h"
 #include "malloc/track.h"
@@ -166,22 +165,11 @@ static sigset_t main_mask; /* before main_has_ended */
 /* ---- The thread that waits ---- */
 
 /* Returns the number of threads with the main thread, if the main thread has ended. Returns 0 if it has not ended or
- * the number is unknown. These are fields 3 and 20 of /proc/PID/stat in proc(5). The name in field 2 may contain
- * anything, so the fields are counted from its last ')'. */
+ * the number (num_threads) is unknown. */
 static uint32_t threads_without_main(void)
 {
-    char text[1024];
-    int fd = descriptor_open("/proc/self/stat", O_RDONLY, 0);
-    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    const char *at = strrchr(text, ')');
-    if (!at || strncmp(at, ") Z ", 4))
-        return 0;
-    for (int field = 2; at && field < 20; field++)
-        at = strchr(at + 1, ' ');
-    return at ? (uint32_t)strtoul(at + 1, NULL, 10) : 0;
+    struct process_stat stat;
+    return process_stat_read(&stat, 0) && process_stat_state(&stat) == 'Z' ? (uint32_t)process_stat_number(&stat, 20) : 0;
 }
 
 /* A thread of jespan that is not counted yet, or no longer, counts as one of the program's threads. */

@@ -16,6 +16,7 @@
 #include "base/descriptor.h"
 #include "base/die.h"
 #include "base/forked.h"
+#include "base/process_stat.h"
 #include "conf/conf.h"
 
 static WRITTEN_AT_FORK _Atomic pid_t forker; /* 0: no message is due */
@@ -65,24 +66,14 @@ static bool read_text(const char *path, char text[TEXT_BYTES])
     return n > 0;
 }
 
-/* Returns the field of /proc/PID/stat with that number in proc(5), which is 3 or more. The name in field 2 may contain
- * anything, so the fields are counted from its last ')'. */
-static unsigned long long stat_field(const char *text, int number)
-{
-    const char *at = strrchr(text, ')');
-    for (int i = 2; at && i < number; i++)
-        at = strchr(at + 1, ' ');
-    return at ? strtoull(at, NULL, 10) : 0;
-}
-
 /* A child that has run for a second and has executed nothing. */
 static bool is_unfollowed(pid_t parent, unsigned long pid)
 {
-    char path[64], text[TEXT_BYTES];
-    snprintf(path, sizeof path, "/proc/%lu/stat", pid);
-    if (!read_text(path, text) || stat_field(text, 4) != (unsigned long long)parent || !(stat_field(text, 9) & FORKED_WITHOUT_EXEC))
+    struct process_stat stat;
+    if (!process_stat_read(&stat, (pid_t)pid) || process_stat_number(&stat, 4) != (unsigned long long)parent ||
+        !(process_stat_number(&stat, 9) & FORKED_WITHOUT_EXEC))
         return false; /* the list of children may be cut inside its last number */
-    uint64_t began_ns = stat_field(text, 22) * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+    uint64_t began_ns = process_stat_number(&stat, 22) * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
     return began_ns + MIN_AGE_NS <= clock_ns(CLOCK_BOOTTIME);
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/process_stat.h"
 #include "report/unfollowed.h"
 
 typedef pid_t find_fn(pid_t process, pid_t thread);
@@ -97,37 +98,20 @@ static enum environment read_environment(pid_t process, const char *ending)
     return found ? ENVIRONMENT_FITS : is_empty ? ENVIRONMENT_IS_EMPTY : ENVIRONMENT_IS_OTHER;
 }
 
-/* Whether the system is about to start another program in the process: it has memory already (vsize), and no environment yet (env_end).
- * Both are fields of /proc/PID/stat (proc(5)), the 23rd and the 51st; the name, which is the second, ends with the last ')'. */
-static bool is_executing(pid_t process, bool *has_environment)
+/* Whether the system is about to start another program in the process: it has memory already (vsize), and no environment yet
+ * (env_end). */
+static bool is_executing(pid_t process)
 {
-    char path[40], text[2000];
-    unsigned long long vsize = 0, env_start = 0, env_end = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
-    FILE *stat = fopen(path, "re");
-    size_t n = stat ? fread(text, 1, sizeof text - 1, stat) : 0;
-    if (stat)
-        fclose(stat);
-    text[n] = 0;
-    char *at = strrchr(text, ')');
-    for (int field = 3; at && (at = strchr(at, ' ')) && field <= 51; field++) {
-        unsigned long long value = strtoull(++at, NULL, 10);
-        vsize = field == 23 ? value : vsize;
-        env_start = field == 50 ? value : env_start;
-        env_end = field == 51 ? value : env_end;
-    }
-    *has_environment = env_end > env_start;
-    return vsize && !env_end;
+    struct process_stat stat;
+    return process_stat_read(&stat, process) && process_stat_number(&stat, 23) && !process_stat_number(&stat, 51);
 }
 
+/* Where the environment is read again, the program has started meanwhile. */
 static bool has_conf(pid_t process, const char *ending)
 {
-    bool has_environment = false;
     enum environment e = read_environment(process, ending);
-    if (e == ENVIRONMENT_IS_EMPTY && is_executing(process, &has_environment))
-        return true;
-    if (has_environment) /* since then */
-        e = read_environment(process, ending);
+    if (e == ENVIRONMENT_IS_EMPTY)
+        return is_executing(process) || read_environment(process, ending) == ENVIRONMENT_FITS;
     return e == ENVIRONMENT_FITS;
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/process_stat.h"
 #include "snapshot/row_path.h"
 
 #define TEXT_BYTES 1024
@@ -112,26 +113,13 @@ static bool ask_pidfd(int pidfd, int *status)
     return true;
 }
 
-/* Fields 3 and 52 of /proc/PID/stat in proc(5). The name in field 2 may contain anything, so the fields are counted
- * from its last ')'. */
 static bool ask_proc(pid_t pid, int *status)
 {
-    char path[40], text[TEXT_BYTES];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int fd = descriptor_open(path, O_RDONLY, 0);
-    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    const char *at = strrchr(text, ')');
-    if (!at || strncmp(at, ") Z ", 4) != 0)
-        return false;
-    for (int field = 2; at && field < 52; field++)
-        at = strchr(at + 1, ' ');
-    if (!at)
-        return false;
-    *status = atoi(at + 1);
-    return true;
+    struct process_stat stat;
+    const char *exit_code = process_stat_read(&stat, pid) && process_stat_state(&stat) == 'Z' ? process_stat_text(&stat, 52) : NULL;
+    if (exit_code)
+        *status = atoi(exit_code);
+    return exit_code;
 }
 
 struct ending ending_of(const struct ending_watch *w)

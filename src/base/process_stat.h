@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The fields of /proc/PID/stat, by their numbers in proc(5). Any thread, without malloc. */
+#ifndef JESPAN_PROCESS_STAT_H
+#define JESPAN_PROCESS_STAT_H
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+
+struct process_stat {
+    char text[2048]; /* 50 numbers and a name of 16 bytes take less */
+};
+
+/* `pid` 0: the calling process. Returns false where it cannot be read; then it has no fields. */
+static inline bool process_stat_read(struct process_stat *s, pid_t pid)
+{
+    char path[40] = "/proc/self/stat"; /* /proc may be of another PID namespace, with other numbers */
+    if (pid)
+        snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = descriptor_open(path, O_RDONLY, 0);
+    ssize_t n = fd < 0 ? 0 : read(fd, s->text, sizeof s->text - 1);
+    if (fd >= 0)
+        close(fd);
+    s->text[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+/* Returns the text that begins with the field, whose number is 3 or more; NULL if there is none. The name in field 2 may contain
+ * anything, so the fields are counted from its last ')'. */
+static inline const char *process_stat_text(const struct process_stat *s, int number)
+{
+    const char *at = strrchr(s->text, ')');
+    for (int i = 2; at && i < number; i++)
+        at = strchr(at + 1, ' ');
+    return at ? at + 1 : NULL;
+}
+
+/* 0: there is none. */
+static inline unsigned long long process_stat_number(const struct process_stat *s, int number)
+{
+    const char *text = process_stat_text(s, number);
+    return text ? strtoull(text, NULL, 10) : 0;
+}
+
+/* Field 3, such as 'Z' for a zombie; 0: there is none. */
+static inline char process_stat_state(const struct process_stat *s)
+{
+    const char *text = process_stat_text(s, 3);
+    return text ? *text : '\0';
+}
+
+#endif
