@@ -72,7 +72,7 @@ def jespan_variants(library, directory):
     )
     for name, setting in GOVERNED.items():
         settings = {"JESPAN_CONF": setting}
-        yield Variant(name, f"jespan-span with {setting}", (library,), settings, kinds=("time",), inside=True)
+        yield Variant(name, f"jespan-span with {setting}", (library,), settings, kinds=("time", "idle"), inside=True)
     for name, setting in TIMED.items():
         yield Variant(name, f"jespan, {setting}", (library,), {"JESPAN_CONF": setting}, kinds=("timed",))
     for name, setting in STACKS.items():
