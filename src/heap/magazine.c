@@ -12,10 +12,9 @@
 #define CLASS_BYTES_MAX 32768u
 #define MIDDLE_CLASS_BYTES_MAX 65536u /* a free buffer has 32 objects, which would be too many otherwise */
 #define CLASS_OBJECTS_MAX 128
-#define SPILLS_IN_A_ROW 3 /* the last of them makes it smaller */
 
 uint16_t magazine_max[CLASSES_MAX];
-static uint16_t bottoms[CLASSES_MAX]; /* places in t->magazine */
+static struct magazine_bottoms bottoms;
 static void (*give_to_arena)(struct thread *t, size_t class, struct free_object object);
 
 /* Where jemalloc must see every allocation and free, magazine_max stays 0. */
@@ -30,12 +29,23 @@ COLD void magazine_boot(void (*to_arena)(struct thread *t, size_t class, struct 
         magazine_max[class] = (uint16_t)(fit < entries ? fit : entries);
         entries -= magazine_max[class];
     }
-    magazine_find_bottoms(bottoms, magazine_max);
+    magazine_find_bottoms(&bottoms, magazine_max);
+}
+
+/* The bottom of the magazine that has this top. */
+static struct free_object *bottom_below(struct thread *t, unsigned class, const struct free_object *top)
+{
+    return (struct free_object *)((char *)t + magazine_bottom_offset(&bottoms, class, (size_t)((const char *)top - (const char *)t)));
 }
 
 static struct free_object *bottom_of(struct thread *t, unsigned class)
 {
-    return t->magazine + bottoms[class];
+    return bottom_below(t, class, load_relaxed(&t->magazine_top[class]));
+}
+
+static bool is_first(const struct thread *t, const struct free_object *entry)
+{
+    return entry < t->magazine;
 }
 
 void magazine_start(struct thread *t)
@@ -44,13 +54,14 @@ void magazine_start(struct thread *t)
         return;
     store_relaxed(&t->taken_from, &t->magazine_top[0]);
     for (unsigned class = 0; class < CLASSES_MAX; class++) {
+        struct free_object *bottom = t->magazine_first + bottoms.first[class];
         t->magazine_object_bytes[class] = class_bytes[class];
-        t->magazine_full[class] = bottom_of(t, class) + magazine_max[class];
-        store_release(&t->magazine_top[class], bottom_of(t, class));
+        t->magazine_full[class] = bottom + magazine_first_max(magazine_max[class]);
+        store_release(&t->magazine_top[class], bottom);
     }
 }
 
-/* Magazines without room share their top, above which is nothing. So threads do not write there. */
+/* Most have nothing there, and share their top, or lie in pages that the thread never wrote to. */
 static void forget_above(struct free_object *top)
 {
     if (top[1].p)
@@ -61,7 +72,7 @@ COLD void magazine_forget_taken(struct thread *t)
 {
     uint64_t changes = load_relaxed(&tables_changes);
     for (unsigned class = 0; class < CLASSES_MAX; class++)
-        magazine_last(t, class)->p = NULL;
+        forget_above(load_relaxed(&t->magazine_top[class]));
     for (struct arena_magazines *m = load_relaxed(&t->arena_magazines); m; m = m->next)
         for (unsigned class = 0; class < CLASS_IN_ARENA; class++)
             forget_above(load_relaxed(&m->top[class]));
@@ -72,7 +83,7 @@ COLD void magazine_forget_taken(struct thread *t)
 uint32_t magazine_objects(struct thread *t, unsigned class)
 {
     struct free_object *top = load_acquire(&t->magazine_top[class]);
-    return top ? (uint32_t)(top - bottom_of(t, class)) : 0; /* NULL: not started */
+    return top ? (uint32_t)(top - bottom_below(t, class, top)) : 0; /* NULL: not started */
 }
 
 /* The objects that a full magazine has at present. */
@@ -116,16 +127,30 @@ static void give_oldest(struct thread *t, unsigned class, uint32_t n)
     close_ranks(t, class, n);
 }
 
-/* A thread that only frees has no use for what it keeps. Then the magazine has a quarter of its size and gives all of that, until
- * it was empty when the thread allocated. */
+/* Moves all objects from the first magazine to the other one. */
+static NOINLINE void leave_first(struct thread *t, unsigned class)
+{
+    struct free_object *bottom = t->magazine + bottoms.whole[class];
+    uint32_t n = room_of(t, class);
+    memcpy(bottom + 1, bottom_of(t, class) + 1, n * sizeof *bottom);
+    store_release(&t->magazine_top[class], bottom + n);
+    t->magazine_full[class] = bottom + magazine_max[class]; /* after the top: magazine_after_fork() */
+}
+
+/* A thread that only frees has no use for what it keeps. Then the magazine gives all it has and keeps nothing, until it was empty
+ * when the thread allocated. */
 static void spill(struct thread *t, unsigned class)
 {
+    if (is_first(t, t->magazine_full[class]) && magazine_max[class] > MAGAZINE_FIRST) {
+        leave_first(t, class);
+        return;
+    }
     uint32_t full = room_of(t, class), room = magazine_max[class];
     uint8_t *spills = &t->magazine_spills[class];
-    if (*spills < SPILLS_IN_A_ROW)
+    if (*spills < MAGAZINE_SPILLS_MAX)
         ++*spills;
-    if (*spills == SPILLS_IN_A_ROW) {
-        room = (room + 3) / 4;
+    if (*spills == MAGAZINE_SPILLS_MAX) {
+        room = 0;
         give_oldest(t, class, full);
     } else if (full == room) {
         give_oldest(t, class, full - full / 2);
@@ -135,19 +160,22 @@ static void spill(struct thread *t, unsigned class)
 
 NOINLINE void magazine_put_in_full(struct thread *t, size_t class, struct free_object object)
 {
-    if (magazine_max[class]) {
-        spill(t, class);
-        magazine_put(t, class, object);
-    } else if (class < CLASS_IN_ARENA) {
-        give_to_jemalloc(&object, class);
-    } else {
+    if (unlikely(class >= CLASS_IN_ARENA)) {
         give_to_arena(t, class - CLASS_IN_ARENA, object);
+        return;
     }
+    if (magazine_max[class])
+        spill(t, class);
+    if (!magazine_put(t, class, object))
+        give_to_jemalloc(&object, class);
 }
 
 /* jemalloc may have got the object at spill_given already, so leak it. */
 COLD void magazine_after_fork(struct thread *t)
 {
+    for (unsigned c = 0; c < CLASSES_MAX && load_relaxed(&t->magazine_top[c]); c++)
+        if (is_first(t, t->magazine_full[c]) && !is_first(t, load_relaxed(&t->magazine_top[c])))
+            t->magazine_full[c] = bottom_of(t, c) + magazine_max[c];
     unsigned class = load_relaxed(&t->spill_class);
     uint32_t given = load_relaxed(&t->spill_given);
     if (class)

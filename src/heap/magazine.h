@@ -13,9 +13,13 @@
  * `magazine_full` points to the last entry that may hold an object at present. Behind the last of magazine_max is the
  * bottom of the next magazine.
  *
+ * Most threads free few objects of a class at a time. So a class begins with a *first* magazine, for up to MAGAZINE_FIRST
+ * objects, and gets the other one when that is full for the first time. All first magazines lie close together in
+ * t->magazine_first, so that such a thread writes to few pages.
+ *
  * Only the owning thread takes objects out and puts them in. Other threads read the counts. A magazine is bounded in
- * objects and bytes. It becomes smaller in a long run of frees, and has its full size again when it was used: a thread
- * that frees all it has, and then waits, keeps little. Objects go to jemalloc when a magazine is full, when the thread
+ * objects and bytes. In a long run of frees it keeps nothing, until an allocation finds it empty: a thread that frees all it
+ * has, and then waits, keeps little. Objects go to jemalloc when a magazine is full, when the thread
  * ends, and when the program tells jemalloc to clean up.
  */
 #ifndef JESPAN_MAGAZINE_H
@@ -28,12 +32,33 @@
 /* By class number: the number of objects that a thread keeps at most; 0: none. */
 extern uint16_t magazine_max[CLASSES_MAX];
 
-/* Writes the places of the bottoms in `magazine` of struct thread, for magazines of these sizes. */
-static inline void magazine_find_bottoms(uint16_t bottoms[CLASSES_MAX], const uint16_t max[CLASSES_MAX])
+/* The places of the bottoms: in `magazine_first` and in `magazine` of struct thread. */
+struct magazine_bottoms {
+    uint16_t first[CLASSES_MAX], whole[CLASSES_MAX];
+};
+
+/* The most objects in the first magazine of a class that has this maximum. */
+static inline uint16_t magazine_first_max(uint16_t max)
 {
-    bottoms[0] = 0;
-    for (unsigned class = 1; class < CLASSES_MAX; class++)
-        bottoms[class] = (uint16_t)(bottoms[class - 1] + max[class - 1] + 1u);
+    return max < MAGAZINE_FIRST ? max : MAGAZINE_FIRST;
+}
+
+/* Writes them for magazines of these sizes. */
+static inline void magazine_find_bottoms(struct magazine_bottoms *bottoms, const uint16_t max[CLASSES_MAX])
+{
+    bottoms->first[0] = bottoms->whole[0] = 0;
+    for (unsigned class = 1; class < CLASSES_MAX; class++) {
+        bottoms->first[class] = (uint16_t)(bottoms->first[class - 1] + magazine_first_max(max[class - 1]) + 1u);
+        bottoms->whole[class] = (uint16_t)(bottoms->whole[class - 1] + max[class - 1] + 1u);
+    }
+}
+
+/* Where in struct thread the bottom of the class is, if its top is at this offset there. */
+static inline size_t magazine_bottom_offset(const struct magazine_bottoms *bottoms, unsigned class, size_t top)
+{
+    return top < offsetof(struct thread, magazine)
+               ? offsetof(struct thread, magazine_first) + bottoms->first[class] * sizeof(struct free_object)
+               : offsetof(struct thread, magazine) + bottoms->whole[class] * sizeof(struct free_object);
 }
 
 /* To be called after classes_boot(). Objects of span arenas, with the number of their class outside of these, are passed to
@@ -111,6 +136,15 @@ HOT_INLINE bool magazine_put(struct thread *t, size_t class, struct free_object 
     __atomic_store_n(&top[2].p, NULL, __ATOMIC_RELAXED); /* see magazine_forget_taken(). Or the bottom of the next magazine */
     store_release(&t->magazine_top[class], top + 1);
     return true;
+}
+
+/* The times that a magazine is full until it keeps nothing, if no allocation finds it empty meanwhile. */
+#define MAGAZINE_SPILLS_MAX 3
+
+/* Whether the thread has only freed for so long that the magazine keeps nothing, and gives each object to jemalloc. */
+HOT_INLINE bool magazine_keeps_nothing(const struct thread *t, size_t class)
+{
+    return t->magazine_spills[class] == MAGAZINE_SPILLS_MAX;
 }
 
 /* The same for a full magazine. It gives its older half to jemalloc, or more, and keeps what was freed last, as jemalloc's

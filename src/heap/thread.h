@@ -69,6 +69,8 @@ struct free_object {
 #define CLASSES_MAX 80
 #define CLASS_IN_ARENA (CLASSES_MAX / 2) /* classes.h */
 #define MAGAZINE_ENTRIES 2432 /* of all classes together */
+#define MAGAZINE_FIRST 15     /* objects of a class in its first magazine: magazine.h */
+#define MAGAZINE_FIRST_ENTRIES (CLASS_IN_ARENA * (MAGAZINE_FIRST + 1) + CLASSES_MAX - CLASS_IN_ARENA + 1)
 
 /* The magazines of a thread for one span arena, by class number: policy/arena_cache.h. As in t->magazine, the bottom of each is an
  * entry whose pointer is NULL. Magazines that were never used share one that has room for nothing. */
@@ -264,8 +266,10 @@ struct thread {
 
     struct guard_thread *guard; /* NULL: nothing is guarded */
 
-    /* The large arrays. They lie last, so a forked child that writes the members above copies one page. */
+    /* The large arrays. They lie last, so a forked child that writes the members above copies one page. Many threads write to the
+     * beginnings of the first two only. */
     struct entry entries_inline[ENTRIES_INLINE];
+    struct free_object magazine_first[MAGAZINE_FIRST_ENTRIES];
     struct site_cache_line site_cache[SITE_CACHE_LINES];
     struct limit_stock stocks[LIMIT_STOCKS];
     struct free_object magazine[MAGAZINE_ENTRIES];

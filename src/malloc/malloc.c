@@ -3,9 +3,9 @@
  *
  * Each function has a fast path, which takes an object out of the thread's magazine, tags it and counts it (track.h).
  * One branch leads to *_by_policy(). It is for threads that have no block yet or an allocation policy: a span arena or
- * a limit. If the object is large or the magazine is empty, *_slow() calls jemalloc. The fast paths assume nothing about
- * the process: track_thread_slow(), on the slow side, handles the first use. A thread that takes samples of stacks goes
- * through *_by_policy() too. Between two samples, it takes the same steps there as the fast path. */
+ * a limit. If the object is large or the magazine is empty, *_big(), *_new() or *_slow() calls jemalloc. The fast paths
+ * assume nothing about the process: track_thread_slow(), on the slow side, handles the first use. A thread that takes
+ * samples of stacks goes through *_by_policy() too. Between two samples, it takes the same steps there as the fast path. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
@@ -51,17 +51,11 @@ static NOINLINE void *malloc_big(size_t size, struct thread *t)
     return likely(p) ? p : malloc_new_big(t, size);
 }
 
-HOT_INLINE void *malloc_new(struct thread *t, size_t size)
+/* For a small object of which the magazine has none. Separate from malloc, so that malloc's fast path needs no stack frame. */
+static NOINLINE void *malloc_new(size_t size, struct thread *t)
 {
-    if (unlikely(size > HEADER_PAGE_BYTES))
-        return malloc_big(size, t);
     void *p = jespan_je_malloc(size);
     return likely(track_alloc_fast(t, p, class_of(size), size)) ? p : track_alloc_slow(t, p, size);
-}
-
-static NOINLINE void *malloc_new_unsampled(struct thread *t, size_t size)
-{
-    return malloc_new(t, size);
 }
 
 static NOINLINE void *malloc_in_region(struct thread *t, size_t size, const void *return_address)
@@ -93,20 +87,13 @@ static NOINLINE void *malloc_by_policy(size_t size)
 {
     struct thread *t = unsampled(size);
     if (likely(t)) {
-        void *p = likely(size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_number_of(size), size) : NULL;
-        return likely(p) ? p : malloc_new_unsampled(t, size);
+        if (unlikely(size > HEADER_PAGE_BYTES))
+            return malloc_big(size, t);
+        void *p = track_reuse(t, class_number_of(size), size);
+        return likely(p) ? p : malloc_new(size, t);
     }
     t = load_relaxed(&thread_fast.alloc_stacks);
     return likely(t) ? alloc_stack_alloc_quick(t, size, 0) : malloc_with_policy(size);
-}
-
-/* For an empty magazine and for big objects. Separate from malloc, so that malloc's fast path needs no stack frame. */
-static NOINLINE void *malloc_slow(size_t size)
-{
-    struct thread *t = load_relaxed(&thread_fast.alloc);
-    if (unlikely(!t)) /* read again, since another thread may clear it at any moment (thread_invalidate_all()) */
-        return malloc_by_policy(size);
-    return malloc_new(t, size);
 }
 
 EXPORT void *FAMILY(malloc)(size_t size)
@@ -117,7 +104,7 @@ EXPORT void *FAMILY(malloc)(size_t size)
     if (unlikely(size > HEADER_PAGE_BYTES))
         return malloc_big(size, t);
     void *p = track_reuse(t, class_number_of(size), size);
-    return likely(p) ? p : malloc_slow(size);
+    return likely(p) ? p : malloc_new(size, t);
 }
 
 static NOINLINE void free_by_policy(void *p)

@@ -11,6 +11,7 @@
 #include "base/die.h"
 #include "base/lock.h"
 #include "heap/sums.h"
+#include "jemalloc/binding.h"
 #include "malloc/peak_looks.h"
 #include "malloc/probes.h"
 #include "malloc/temporary.h"
@@ -65,6 +66,20 @@ static NOINLINE void put_in_full(struct thread *t, size_t class, struct free_obj
     magazine_put_in_full(t, class, object);
 }
 
+/* Puts a counted object into its magazine, or gives it to jemalloc. */
+HOT_INLINE void put(struct thread *t, size_t class, struct free_object object)
+{
+    if (likely(magazine_put(t, class, object)))
+        return;
+    if (!magazine_keeps_nothing(t, class)) {
+        put_in_full(t, class, object);
+        return;
+    }
+    size_t bytes = t->magazine_object_bytes[class];
+    peak_looks_moved(t, bytes);
+    jespan_je_sdallocx(object.p, bytes, 0);
+}
+
 void track_flush(struct thread *t)
 {
     uint32_t sequence = load_relaxed(&t->free_buffer_sequence);
@@ -82,8 +97,7 @@ void track_flush(struct thread *t)
         store_relaxed(slot, 0);
         if (likely(header == last) || likely(c = find_counters(t, header, (struct free_object){p, slot}, class, &last)))
             counters_add_free(c, t->magazine_object_bytes[class]);
-        if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
-            put_in_full(t, class, (struct free_object){p, slot});
+        put(t, class, (struct free_object){p, slot});
         store_release(&t->free_buffer_done, (uint32_t)++i);
     }
     end_owner(t, last);
@@ -141,8 +155,7 @@ static void flush_with_limits(struct thread *t)
         if (unlikely(!load_relaxed(slot) || !track_is_start(p, class)))
             track_die_not_allocated(p);
         count_buffered(t, i, sequence, slot, class);
-        if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
-            put_in_full(t, class, (struct free_object){p, slot});
+        put(t, class, (struct free_object){p, slot});
         store_release(&t->free_buffer_done, i + 1);
     }
     store_relaxed(&t->free_buffer_count, 0);

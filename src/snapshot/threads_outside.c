@@ -27,19 +27,23 @@ static int grow_threads(struct view_outside *o)
     return 0;
 }
 
-uint32_t outside_magazine_objects(const struct view_outside *o, uint64_t thread, const struct thread *copy, unsigned class)
+uint32_t outside_magazine_objects(const struct view_outside *o, uint64_t thread, const struct thread *copy, unsigned class,
+                                  size_t *bottom)
 {
-    uint64_t bottom = thread + offsetof(struct thread, magazine) + o->magazine_bottom[class] * sizeof(struct free_object);
-    uint64_t top = space_address(load_relaxed(&copy->magazine_top[class]));
-    uint64_t n = (top - bottom) / sizeof(struct free_object);
-    return top >= bottom && n <= o->magazine_max[class] ? (uint32_t)n : 0;
+    uint64_t top = space_address(load_relaxed(&copy->magazine_top[class])) - thread;
+    *bottom = magazine_bottom_offset(&o->magazine_bottoms, class, top);
+    size_t first_end = offsetof(struct thread, magazine_first) + sizeof copy->magazine_first;
+    size_t end = *bottom < first_end ? first_end : offsetof(struct thread, magazine) + sizeof copy->magazine;
+    uint64_t n = (top - *bottom) / sizeof(struct free_object);
+    return top >= *bottom && top < end && n <= o->magazine_max[class] ? (uint32_t)n : 0;
 }
 
 static uint64_t magazine_bytes_of(const struct view_outside *o, uint64_t thread, const struct thread *copy)
 {
     uint64_t bytes = 0;
+    size_t bottom;
     for (unsigned class = 1; class < CLASSES_MAX; class++)
-        bytes += (uint64_t)outside_magazine_objects(o, thread, copy, class) * o->class_bytes[class];
+        bytes += (uint64_t)outside_magazine_objects(o, thread, copy, class, &bottom) * o->class_bytes[class];
     return bytes;
 }
 

@@ -65,7 +65,7 @@ static int refresh(struct view *view)
     if (o->start_ticks && o->clock.start_ticks != o->start_ticks)
         return -ENOENT;
     o->start_ticks = o->clock.start_ticks;
-    magazine_find_bottoms(o->magazine_bottom, o->magazine_max);
+    magazine_find_bottoms(&o->magazine_bottoms, o->magazine_max);
     view->core_age_ns = end_unix_ns > start_unix_ns ? end_unix_ns - start_unix_ns : 0;
     view->times = times;
     view->lifetimes = lifetimes;

@@ -38,13 +38,15 @@ static int read_magazines(struct view_heap *h, uint64_t thread)
     struct thread *copy = &o->copy;
     const struct piece pieces[] = {
         {copy->magazine_top, thread + offsetof(struct thread, magazine_top), sizeof copy->magazine_top},
+        {copy->magazine_first, thread + offsetof(struct thread, magazine_first), sizeof copy->magazine_first},
         {copy->magazine, thread + offsetof(struct thread, magazine), sizeof copy->magazine}};
     int error = space_copy(&h->view->space, pieces, sizeof pieces / sizeof pieces[0]);
     for (unsigned class = 1; class < CLASSES_MAX && !error; class++) {
-        const struct free_object *bottom = copy->magazine + o->magazine_bottom[class] % MAGAZINE_ENTRIES;
-        uint32_t n = outside_magazine_objects(o, thread, copy, class);
-        for (uint32_t i = 1; i <= n && bottom + i < copy->magazine + MAGAZINE_ENTRIES && !error; i++)
-            error = add_cached(h, space_address(bottom[i].p), o->class_bytes[class]);
+        size_t bottom;
+        uint32_t n = outside_magazine_objects(o, thread, copy, class, &bottom);
+        const struct free_object *objects = (const struct free_object *)((const char *)copy + bottom);
+        for (uint32_t i = 1; i <= n && !error; i++)
+            error = add_cached(h, space_address(objects[i].p), o->class_bytes[class]);
     }
     return error;
 }

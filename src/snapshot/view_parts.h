@@ -164,7 +164,7 @@ struct view_outside {
     uint64_t scale; /* measured here over at least CLOCK_LONGEST_NS, so that it stays; 0: not yet */
     uint32_t class_bytes[CLASSES_MAX];
     uint16_t magazine_max[CLASSES_MAX];
-    uint16_t magazine_bottom[CLASSES_MAX]; /* places in a thread's `magazine` */
+    struct magazine_bottoms magazine_bottoms;
     struct thread copy; /* the parts that are read, of one thread after the other */
     struct outside_thread *threads;
     uint32_t n_threads, room;
@@ -214,8 +214,10 @@ int outside_read_threads(struct view *view);
 /* Copies free_buffer_sequence of the thread at that address. */
 int outside_copy_sequence(struct view *view, uint64_t address, uint32_t *sequence);
 
-/* The number of objects in a magazine of the thread at that address, from a copy of its tops. */
-uint32_t outside_magazine_objects(const struct view_outside *o, uint64_t thread, const struct thread *copy, unsigned class);
+/* The number of objects in a magazine of the thread at that address, from a copy of its tops. If there are any, *bottom becomes
+ * where its bottom is in struct thread. */
+uint32_t outside_magazine_objects(const struct view_outside *o, uint64_t thread, const struct thread *copy, unsigned class,
+                                  size_t *bottom);
 
 /* ---- sites_outside.c: sites, owners, frames ---- */
 

@@ -68,6 +68,8 @@ static bool no_object_comes_twice(void)
             if (p[k] == p[i])
                 return false;
     }
+    for (int i = 0; i < KEPT + 4 * OBJECTS; i++)
+        F(free)(p[i]);
     return true;
 }
 
@@ -85,7 +87,10 @@ static int go_on(struct thread *abandoned)
         return 3;
     if (has_header(own) || lost_objects(t) > (magazine == TO_FULL ? 2 : 1))
         return 4;
-    return no_object_comes_twice() ? 0 : 5;
+    if (!no_object_comes_twice())
+        return 5;
+    track_flush(t);
+    return magazine_objects(t, class) <= KEPT ? 0 : 6;
 }
 
 static void after_store(void)
@@ -160,30 +165,64 @@ static void test_in_a_flush_to_a_full_magazine(void **state)
     free_and_flush_with_forks(KEPT + 2 * OBJECTS + 4, 2 * KEPT + 10 * OBJECTS + 4);
 }
 
-/* After several spills in a row, nearly all objects go. */
+/* After several spills in a row, all objects go, and later ones at once. */
 static void test_in_a_flush_to_one_that_is_only_filled(void **state)
 {
     struct thread *t = track_thread();
-    void *p[3 * KEPT];
-    int n = 0;
+    void *p[2 * KEPT];
     (void)state;
     thread_cache_flush(t);
     magazine = TO_FULL;
     allocate(objects, OBJECTS);
-    allocate(p, 3 * KEPT);
-    while (n < 3 * KEPT && (n < 2 * KEPT + 2 || magazine_objects(t, class) < KEPT / 4))
-        free_and_flush(&p[n++], 1);
-    assert_int_equal(magazine_objects(t, class), KEPT / 4); /* full */
-    kept_least = 1;
-    free_and_flush_with_forks(KEPT / 4 + 2 * OBJECTS + 4, 2 * KEPT + 10 * OBJECTS + 4);
-    free_and_flush(&p[n], 3 * KEPT - n);
+    allocate(p, 2 * KEPT);
+    free_and_flush(p, KEPT);
+    free_and_flush(p + KEPT, KEPT / 2);
+    free_and_flush(p + KEPT + KEPT / 2, KEPT / 2);
+    assert_int_equal(magazine_objects(t, class), KEPT); /* full again, after it ran over twice */
+    kept_least = 0;
+    free_and_flush_with_forks(KEPT + 2 * OBJECTS + 4, 2 * KEPT + 10 * OBJECTS + 4);
+    assert_int_equal(magazine_objects(t, class), 0);
+    void *more[2 * KEPT];
+    allocate(objects, OBJECTS);
+    allocate(more, 2 * KEPT);
+    free_and_flush(more, KEPT);
+    free_and_flush(more + KEPT, KEPT / 2 + 1);
+    free_and_flush(more + KEPT + KEPT / 2 + 1, KEPT / 2 - 1);
+    assert_int_equal(magazine_objects(t, class), 0);
+    free_and_flush_with_forks(2 * OBJECTS + 4, 2 * KEPT + 10 * OBJECTS + 4);
+}
+
+static void begin_anew(struct thread *t)
+{
+    for (unsigned c = 0; c < CLASSES_MAX; c++)
+        t->magazine_top[c] = NULL; /* as in a new block */
+}
+
+/* The objects move to the larger magazine. */
+static void test_in_a_flush_that_fills_the_first_magazine(void **state)
+{
+    struct thread *t = track_thread();
+    void *p[MAGAZINE_FIRST];
+    (void)state;
+    thread_cache_flush(t);
+    begin_anew(t);
+    magazine_start(t);
+    magazine = TO_FULL;
+    allocate(objects, OBJECTS);
+    allocate(p, MAGAZINE_FIRST);
+    free_and_flush(p, MAGAZINE_FIRST);
+    assert_int_equal(magazine_objects(t, class), MAGAZINE_FIRST);
+    assert_true(t->magazine_top[class] < t->magazine);
+    kept_least = MAGAZINE_FIRST;
+    free_and_flush_with_forks(2 * OBJECTS + 5, 10 * OBJECTS + 5);
+    assert_int_equal(magazine_objects(t, class), MAGAZINE_FIRST + OBJECTS);
+    assert_true(t->magazine_top[class] > t->magazine);
 }
 
 static void start_with_forks(void)
 {
     struct thread *t = thread_current;
-    for (unsigned c = 0; c < CLASSES_MAX; c++)
-        t->magazine_top[c] = NULL; /* as in a new block */
+    begin_anew(t);
     forks = 0;
     forking_after_stores = true;
     magazine_start(t);
@@ -217,6 +256,7 @@ int main(void)
         cmocka_unit_test(test_in_a_flush_to_the_magazine),
         cmocka_unit_test(test_in_a_flush_to_a_full_magazine),
         cmocka_unit_test(test_in_a_flush_to_one_that_is_only_filled),
+        cmocka_unit_test(test_in_a_flush_that_fills_the_first_magazine),
         cmocka_unit_test(test_at_the_start_of_a_block),
         cmocka_unit_test(test_handlers_write_two_pages),
     };
