@@ -66,11 +66,9 @@ static NOINLINE void put_in_full(struct thread *t, size_t class, struct free_obj
     magazine_put_in_full(t, class, object);
 }
 
-/* Puts a counted object into its magazine, or gives it to jemalloc. */
-HOT_INLINE void put(struct thread *t, size_t class, struct free_object object)
+/* The magazine of a counted object is full, or keeps nothing. */
+HOT_INLINE void put_without_room(struct thread *t, size_t class, struct free_object object)
 {
-    if (likely(magazine_put(t, class, object)))
-        return;
     if (!magazine_keeps_nothing(t, class)) {
         put_in_full(t, class, object);
         return;
@@ -78,6 +76,13 @@ HOT_INLINE void put(struct thread *t, size_t class, struct free_object object)
     size_t bytes = t->magazine_object_bytes[class];
     peak_looks_moved(t, bytes);
     jespan_je_sdallocx(object.p, bytes, 0);
+}
+
+/* Puts a counted object into its magazine, or gives it to jemalloc. */
+HOT_INLINE void put(struct thread *t, size_t class, struct free_object object)
+{
+    if (unlikely(!magazine_put(t, class, object)))
+        put_without_room(t, class, object);
 }
 
 void track_flush(struct thread *t)
@@ -116,16 +121,23 @@ static COLD void count_free_uncharged(uint32_t context, uint64_t bytes)
     unlock(LOCK_ORPHAN);
 }
 
-/* Counts the buffered free at `i`, and uncharges it unless another thread did so already (limits_claim_all()). */
-HOT_INLINE void count_buffered(struct thread *t, uint32_t i, uint32_t sequence, header_t *slot, unsigned class)
+/* In a section: claims that were made for the buffer's former content do not count. */
+HOT_INLINE void begin_claims(struct thread *t, uint32_t sequence)
 {
-    uint32_t tag = header_get(slot, class_is_big(class));
-    struct counters *c = counters_get(t, tag); /* before the section, in which nothing may be allocated */
-    uint32_t section = limits_begin(t);
     if (load_relaxed(&t->claimed_sequence) != sequence) {
         store_relaxed(&t->claimed, 0);
         store_relaxed(&t->claimed_sequence, sequence);
     }
+}
+
+/* Counts the buffered free at `i`, and uncharges it unless another thread did so already (limits_claim_all()). For wide headers, and
+ * without memory for counters. */
+static NOINLINE void count_buffered(struct thread *t, uint32_t i, uint32_t sequence, header_t *slot, unsigned class)
+{
+    uint32_t tag = header_get(slot, class_is_big(class));
+    struct counters *c = counters_get(t, tag); /* before the section, in which nothing may be allocated */
+    uint32_t section = limits_begin(t);
+    begin_claims(t, sequence);
     size_t usable = class_bytes[class];
     bool is_claimed = i < load_relaxed(&t->claimed);
     store_relaxed(&t->counted, i + 1);
@@ -141,6 +153,48 @@ HOT_INLINE void count_buffered(struct thread *t, uint32_t i, uint32_t sequence, 
         count_free_uncharged(tag, usable);
 }
 
+/* Whether the buffered free at `i` has this header, which is not 0, and is no mistake of the program's. */
+HOT_INLINE bool continues_run(struct thread *t, uint32_t i, int32_t header)
+{
+    return i < load_relaxed(&t->free_buffer_count) && header_signed(load_relaxed(&t->free_buffer_slot[i])) == header &&
+           track_is_start(load_relaxed(&t->free_buffer_object[i]), load_relaxed(&t->free_buffer_class[i]));
+}
+
+/* Counts the buffered frees from `i` on that have this header, in one section, and puts the objects into their magazines. The bytes
+ * that no other thread claimed are uncharged together. A section must not call jemalloc, so it ends with an object whose magazine
+ * is full. Returns the index behind the last of them. */
+HOT_INLINE uint32_t flush_run(struct thread *t, uint32_t i, uint32_t sequence, int32_t header, struct counters *c)
+{
+    struct free_object object;
+    size_t class;
+    bool is_put;
+    uint64_t given = 0;
+    uint32_t section = limits_begin(t);
+    begin_claims(t, sequence);
+    do {
+        object = (struct free_object){load_relaxed(&t->free_buffer_object[i]), load_relaxed(&t->free_buffer_slot[i])};
+        class = load_relaxed(&t->free_buffer_class[i]);
+        uint64_t usable = t->magazine_object_bytes[class];
+        given += i >= load_relaxed(&t->claimed) ? usable : 0;
+        store_relaxed(&t->counted, i + 1);
+        store_relaxed(object.slot, 0);
+        counters_add_free(c, usable);
+        is_put = magazine_put(t, class, object);
+        if (unlikely(!is_put))
+            break;
+        store_release(&t->free_buffer_done, ++i);
+    } while (continues_run(t, i, header));
+    counters_moved(t, (uint32_t)header);
+    if (likely(given))
+        limits_give(t, limits_of((uint32_t)header), given);
+    limits_end(t, section);
+    if (unlikely(!is_put)) {
+        put_without_room(t, class, object);
+        store_release(&t->free_buffer_done, ++i);
+    }
+    return i;
+}
+
 /* As track_flush(), and uncharges the frees from limits. */
 static void flush_with_limits(struct thread *t)
 {
@@ -148,15 +202,21 @@ static void flush_with_limits(struct thread *t)
     jespan_assert(!(sequence & 1)); /* no flush within a flush */
     store_relaxed(&t->free_buffer_sequence, sequence + 1);
     atomic_thread_fence(memory_order_release);
-    for (uint32_t i = load_relaxed(&t->free_buffer_done); i < load_relaxed(&t->free_buffer_count); i++) {
+    for (uint32_t i = load_relaxed(&t->free_buffer_done); i < load_relaxed(&t->free_buffer_count);) {
         void *p = load_relaxed(&t->free_buffer_object[i]);
         header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
         unsigned class = load_relaxed(&t->free_buffer_class[i]);
-        if (unlikely(!load_relaxed(slot) || !track_is_start(p, class)))
+        int32_t header = header_signed(slot);
+        if (unlikely(!header || !track_is_start(p, class)))
             track_die_not_allocated(p);
+        struct counters *c = likely(header > 0) ? counters_get(t, (uint32_t)header) : NULL; /* not within the section: it may allocate */
+        if (likely(c)) {
+            i = flush_run(t, i, sequence, header, c);
+            continue;
+        }
         count_buffered(t, i, sequence, slot, class);
         put(t, class, (struct free_object){p, slot});
-        store_release(&t->free_buffer_done, i + 1);
+        store_release(&t->free_buffer_done, ++i);
     }
     store_relaxed(&t->free_buffer_count, 0);
     store_release(&t->free_buffer_done, 0);
