@@ -15,13 +15,11 @@
 
 uint16_t magazine_max[CLASSES_MAX];
 static struct magazine_bottoms bottoms;
-static void (*give_to_arena)(struct thread *t, size_t class, struct free_object object);
 
 /* Where jemalloc must see every allocation and free, magazine_max stays 0. */
-COLD void magazine_boot(void (*to_arena)(struct thread *t, size_t class, struct free_object object))
+COLD void magazine_boot(void)
 {
     uint32_t entries = MAGAZINE_ENTRIES - CLASSES_MAX - 1; /* each class has a bottom entry; one more follows all magazines */
-    give_to_arena = to_arena;
     bool keeps = binding_lets_objects_be_kept();
     for (unsigned class = 1; keeps && class < CLASSES_MAX && class_bytes[class]; class++) {
         uint32_t bytes = class_bytes[class], fit = (bytes > HEADER_PAGE_BYTES ? MIDDLE_CLASS_BYTES_MAX : CLASS_BYTES_MAX) / bytes;
@@ -160,10 +158,6 @@ static void spill(struct thread *t, unsigned class)
 
 NOINLINE void magazine_put_in_full(struct thread *t, size_t class, struct free_object object)
 {
-    if (unlikely(class >= CLASS_IN_ARENA)) {
-        give_to_arena(t, class - CLASS_IN_ARENA, object);
-        return;
-    }
     if (magazine_max[class])
         spill(t, class);
     if (!magazine_put(t, class, object))

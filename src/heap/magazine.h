@@ -61,9 +61,8 @@ static inline size_t magazine_bottom_offset(const struct magazine_bottoms *botto
                : offsetof(struct thread, magazine) + bottoms->whole[class] * sizeof(struct free_object);
 }
 
-/* To be called after classes_boot(). Objects of span arenas, with the number of their class outside of these, are passed to
- * `give_to_arena`. */
-void magazine_boot(void (*give_to_arena)(struct thread *t, size_t class, struct free_object object));
+/* To be called after classes_boot(). */
+void magazine_boot(void);
 
 /* To be called for a block that a thread begins to use. The objects in its magazines stay. */
 void magazine_start(struct thread *t);

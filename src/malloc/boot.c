@@ -219,7 +219,7 @@ static int boot_locked(void)
     if (guard_region.bytes)
         atomic_fetch_or(&slow_work, SLOW_GUARD);
     binding_find_batches();
-    magazine_boot(arena_cache_take_back);
+    magazine_boot();
     peak_looks_boot();
     first_use_end();
     boot_stacks();

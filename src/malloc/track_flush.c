@@ -59,16 +59,26 @@ HOT_INLINE struct counters *find_counters(struct thread *t, int32_t header, stru
     return c;
 }
 
+static NOINLINE void put_in_arena(struct thread *t, size_t class, struct free_object object)
+{
+    peak_looks_moved(t, t->magazine_object_bytes[class]);
+    arena_cache_take_back(t, class - CLASS_IN_ARENA, object);
+}
+
 /* About half of the magazine goes to jemalloc. */
 static NOINLINE void put_in_full(struct thread *t, size_t class, struct free_object object)
 {
-    peak_looks_moved(t, class_bytes[class % CLASSES_MAX] * (magazine_max[class % CLASSES_MAX] / 2u + 1u));
+    peak_looks_moved(t, t->magazine_object_bytes[class] * (magazine_max[class] / 2u + 1u));
     magazine_put_in_full(t, class, object);
 }
 
-/* The magazine of a counted object is full, or keeps nothing. */
+/* The magazine of a counted object is full, or keeps nothing; or it is one of a span arena. */
 HOT_INLINE void put_without_room(struct thread *t, size_t class, struct free_object object)
 {
+    if (class >= CLASS_IN_ARENA) {
+        put_in_arena(t, class, object);
+        return;
+    }
     if (!magazine_keeps_nothing(t, class)) {
         put_in_full(t, class, object);
         return;

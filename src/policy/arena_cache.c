@@ -193,14 +193,6 @@ void arena_cache_count_frees_by(struct thread *t, uint16_t arena, uint64_t objec
     unlock(LOCK_ORPHAN);
 }
 
-void arena_cache_take_back(struct thread *t, size_t class, struct free_object object)
-{
-    struct arena_cache *arena_cache = arena_cache_of(t, pagemap_claimed_by((uintptr_t)object.p));
-    jespan_assert(arena_cache);
-    arena_cache_count_frees(arena_cache, 1, class_bytes[class]);
-    arena_cache_free(arena_cache, class, object);
-}
-
 /* ---- Figures ---- */
 
 /* Reads again when the thread flushed its buffer meanwhile, so a free that moves from the buffer to the cache is seen

@@ -16,7 +16,9 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/die.h"
 #include "heap/classes.h"
+#include "heap/pagemap.h"
 #include "heap/thread.h"
 #include "jemalloc/binding.h"
 #include "policy/arenas.h"
@@ -153,7 +155,13 @@ void arena_cache_count_alloc_by(struct thread *t, uint16_t arena, uint64_t bytes
 void arena_cache_count_frees_by(struct thread *t, uint16_t arena, uint64_t objects, uint64_t bytes);
 
 /* Gives an object that was in the free buffer to the thread's cache of its arena, which exists, and counts it. */
-void arena_cache_take_back(struct thread *t, size_t class, struct free_object object);
+HOT_INLINE void arena_cache_take_back(struct thread *t, size_t class, struct free_object object)
+{
+    struct arena_cache *arena_cache = arena_cache_of(t, pagemap_claimed_by((uintptr_t)object.p));
+    jespan_assert(arena_cache);
+    arena_cache_count_frees(arena_cache, 1, class_bytes[class]);
+    arena_cache_free(arena_cache, class, object);
+}
 
 /* Gives the objects in the thread's cache of an arena to jemalloc, and the arena's free pages to the system. With no
  * lock. */
