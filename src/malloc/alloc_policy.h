@@ -131,6 +131,24 @@ HOT_INLINE bool alloc_policy_free_taken_in_arena(struct thread *t, struct arena_
     return true;
 }
 
+/* Puts a small object into the free buffer if it is of a span arena of which the thread has a cache. False: it is none, or one of
+ * those that do not wait (track_free.c), or the buffer is full; nothing has changed. */
+HOT_INLINE bool alloc_policy_free_later_in_arena(struct thread *t, void *p)
+{
+    page_entry_t *page = pagemap_page((uintptr_t)p);
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    size_t n = load_relaxed(&t->free_buffer_count);
+    if (!(entry & PAGE_ENTRY_ARENA) || !page_entry_is_small_any(entry) || unlikely(n == FREE_BUFFER_MAX) || unlikely(!classes_of_arenas) ||
+        unlikely(!magazine_knows_headers(t)))
+        return false;
+    uint16_t arena = pagemap_claimed_by((uintptr_t)p);
+    struct arena_cache *c = likely(arena) ? arena_cache_of(t, arena) : NULL;
+    if (unlikely(!c || c->last == p || arenas[arena].region || arenas_wipes(arena)))
+        return false;
+    track_free_later(t, n, p, page_entry_slot_any(entry, (uintptr_t)p), page_entry_class(entry) + CLASS_IN_ARENA);
+    return true;
+}
+
 /* As track_free_fast(), and puts the bytes of an object that goes back to the magazine into the thread's stock. False:
  * call track_free_slow(). */
 HOT_INLINE bool alloc_policy_free(struct thread *t, void *p)
@@ -142,7 +160,7 @@ HOT_INLINE bool alloc_policy_free(struct thread *t, void *p)
     if (load_relaxed(&context_heads[t->tag].arena) ? alloc_policy_free_taken_in_arena(t, t->taken_in, p) : alloc_policy_free_taken(t, p))
         return true;
     if (unlikely(!track_find_small(t, p, &o)))
-        return false;
+        return alloc_policy_free_later_in_arena(t, p);
     if (!track_was_taken_last(t, p, &o))
         return track_put_in_buffer(t, p, &o);
     if (unlikely(!alloc_policy_begin_free(t, o.slot, class_bytes[o.class], &section)))
