@@ -246,6 +246,41 @@ static void a_free_makes_room(void)
     }
 }
 
+/* A thread frees objects of several owners, in runs of different lengths. Then each owner has nothing in use, and may have its
+ * whole limit again at once. */
+static void frees_of_several_owners(void)
+{
+    enum { OWNERS = 3, ROUNDS = 50, N = 1200 };
+    static const size_t sizes[] = {16, 100, 1024, 3000, 6000, 9000};
+    static void *objects[N];
+    jespan_span_t *spans[OWNERS];
+    jespan_context_t contexts[OWNERS];
+    for (unsigned i = 0; i < OWNERS; i++) {
+        spans[i] = open_tenant(i, &contexts[i]);
+        CHECK_EQ(jespan_set_limit(contexts[i], 0, 4 * MIB), 0);
+    }
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        unsigned run = 1 + round % 40, n = 0;
+        for (unsigned owner = 0; n < N; owner = (owner + 1) % OWNERS) {
+            CHECK_EQ(jespan_enter(spans[owner]), 0);
+            for (unsigned i = 0; i < run && n < N; i++, n++)
+                CHECK((objects[n] = malloc(sizes[(n / 3 + round) % 6])));
+            CHECK_EQ(jespan_exit(spans[owner]), 0);
+        }
+        while (n)
+            free(objects[--n]);
+        for (unsigned i = 0; i < OWNERS; i++) {
+            CHECK_EQ(ctl_span(contexts[i], "limit_inuse_bytes"), 0);
+            CHECK_EQ(jespan_enter(spans[i]), 0);
+            CHECK((objects[0] = malloc(4 * MIB)));
+            kept = malloc(1);
+            CHECK(!kept);
+            free(objects[0]);
+            CHECK_EQ(jespan_exit(spans[i]), 0);
+        }
+    }
+}
+
 /* An object that does not fit keeps its owner. For a limit above both contexts, a move changes nothing. */
 static void moves_must_fit(void)
 {
@@ -665,6 +700,8 @@ int main(int argc, char **argv)
         {"all_sizes_fit", all_sizes_fit, NULL, NULL},
         {"all_sizes_fit, in periods", all_sizes_fit, NULL, "age_period_s:1"},
         {"a_free_makes_room", a_free_makes_room, NULL, NULL},
+        {"frees_of_several_owners", frees_of_several_owners, NULL, NULL},
+        {"frees_of_several_owners, in arenas", frees_of_several_owners, NULL, "arena:tenant"},
         {"moves_must_fit", moves_must_fit, NULL, NULL},
         {"nothing_is_over", nothing_is_over, NULL, NULL},
         {"a_limit_set_live", a_limit_set_live, NULL, NULL},
