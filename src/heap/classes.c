@@ -2,10 +2,11 @@
 /* jemalloc's size classes, read once at boot. */
 #include "heap/classes.h"
 
+#include "base/die.h"
 #include "jemalloc/binding.h"
 
 uint32_t class_bytes[CLASSES_MAX];
-uint64_t class_reciprocal[CLASSES_MAX];
+struct class_start class_starts[CLASS_PLACES << CLASS_BITS];
 uint8_t class_slab_pages[CLASSES_MAX];
 uint8_t middle_class[MIDDLE_ROWS];
 size_t class_known_bytes;
@@ -28,17 +29,33 @@ static uint8_t slab_pages(size_t bin, size_t usable)
     return bin_figure("arenas.bin.0.size", bin) == usable && pages <= UINT8_MAX ? (uint8_t)pages : 0;
 }
 
-static void set_bytes(unsigned class, size_t usable)
+static void find_starts(unsigned class, size_t usable)
 {
-    class_bytes[class] = (uint32_t)usable;
-    class_reciprocal[class] = UINT64_MAX / usable + 1;
+    uint32_t reciprocal = UINT32_MAX / (uint32_t)usable + 1;
+    for (uint32_t place = 0; place < CLASS_PLACE_UNKNOWN; place++)
+        class_starts[place << CLASS_BITS | class] =
+            (struct class_start){reciprocal, place * (uint32_t)HEADER_PAGE_BYTES * reciprocal};
+}
+
+COLD uint32_t class_place(unsigned class, int32_t offset)
+{
+    int32_t bytes = (int32_t)class_bytes[class];
+    uint32_t place = 0;
+    while (place < CLASS_PLACE_UNKNOWN && (int32_t)(place * HEADER_PAGE_BYTES + offset) % bytes)
+        place++;
+    return place;
 }
 
 static struct class_info next_class(unsigned class, size_t usable)
 {
     uint32_t log2 = 31 - (uint32_t)__builtin_clz((uint32_t)usable);
     uint32_t shift = log2 < HEADER_PAGE_BITS ? log2 : HEADER_PAGE_BITS - 1;
-    set_bytes(class, usable);
+    if (class >> CLASS_BITS) { /* only where it was configured with an --lg-quantum that is not for this machine */
+        WARN("this jemalloc has more than 31 size classes of up to 4096 bytes");
+        abort();
+    }
+    class_bytes[class] = (uint32_t)usable;
+    find_starts(class, usable);
     class_slab_pages[class] = slab_pages(class - 1, usable);
     return (struct class_info){(uint16_t)(class << 8 | (64 - HEADER_PAGE_BITS + shift)), (uint16_t)usable};
 }
@@ -46,7 +63,6 @@ static struct class_info next_class(unsigned class, size_t usable)
 static void copy_for_arenas(unsigned class)
 {
     class_bytes[class + CLASS_IN_ARENA] = class_bytes[class];
-    class_reciprocal[class + CLASS_IN_ARENA] = class_reciprocal[class];
     class_slab_pages[class + CLASS_IN_ARENA] = class_slab_pages[class];
 }
 
@@ -58,7 +74,7 @@ static unsigned find_middle_classes(unsigned classes)
         if (usable != class_bytes[classes]) {
             if (classes + 1 >= CLASS_IN_ARENA || !slab_pages(classes, usable))
                 break;
-            set_bytes(++classes, usable);
+            class_bytes[++classes] = (uint32_t)usable;
         }
         if (jespan_je_nallocx(bytes - MIDDLE_ROW_BYTES + 1, 0) == usable)
             middle_class[row] = (uint8_t)classes;

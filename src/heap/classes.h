@@ -21,9 +21,28 @@
 extern uint32_t class_bytes[CLASSES_MAX];
 extern bool classes_of_arenas;
 
-/* By class number: ceil(2^64 / bytes). A number n up to 2^32 is a multiple of the class's bytes if and only if n
- * times the reciprocal, modulo 2^64, is less than the reciprocal. */
-extern uint64_t class_reciprocal[CLASSES_MAX];
+/* Where objects of small classes start. Slabs begin at pages, and the bytes of each class are 1, 3, 5 or 7 times a power of two up to
+ * a page. So where the first object of a page starts depends only on the *place* of the page in its slab: its number, modulo that
+ * factor. An object starts at `offset` of a page if place * HEADER_PAGE_BYTES + offset is a multiple of the bytes.
+ *
+ * A number n below 8 pages is a multiple if and only if n * reciprocal, modulo 2^32, is less than the reciprocal, which is
+ * ceil(2^32 / bytes). `first` is that product of the page's own number. If the place is not known, both are 0. */
+#define CLASS_BITS 5 /* of the number of a small class */
+#define CLASS_PLACES 8
+#define CLASS_PLACE_UNKNOWN 7u
+struct class_start {
+    uint32_t reciprocal, first;
+};
+extern struct class_start class_starts[CLASS_PLACES << CLASS_BITS]; /* by place << CLASS_BITS | class */
+
+HOT_INLINE bool class_starts_at(size_t place_and_class, uint32_t offset)
+{
+    const struct class_start *start = &class_starts[place_and_class];
+    return offset * start->reciprocal + start->first < start->reciprocal;
+}
+
+/* The place of a page that has the start of an object at this offset, which may be negative. */
+uint32_t class_place(unsigned class, int32_t offset);
 
 /* By class number: pages of one slab that jemalloc makes for this class; 0: not known. */
 extern uint8_t class_slab_pages[CLASSES_MAX];

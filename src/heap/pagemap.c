@@ -131,30 +131,31 @@ static uintptr_t slab_of(uintptr_t page, unsigned class)
     return is_bound(start) && is_bound(end) && end - start == bytes && !load_relaxed(&bounds_are_void) ? start : 0;
 }
 
-/* Sets the place of the page of p, which is `within` bytes into an object. */
-static void learn_place(uintptr_t p, size_t within, unsigned class)
+/* The bits of an entry for the place of the page of p, which is `within` bytes into an object. */
+static uint64_t place_bits(uintptr_t p, size_t within, unsigned class)
 {
-    size_t bytes = class_bytes[class], beyond = ((size_t)(uint32_t)p + bytes - within) % bytes;
-    store_relaxed(&more_of(p)->place[pagemap_index(p)], (uint16_t)(beyond ? bytes - beyond : 0));
+    int32_t offset = (int32_t)(p & (HEADER_PAGE_BYTES - 1)) - (int32_t)within;
+    return (uint64_t)class_place(class, offset) << PAGE_ENTRY_PLACE_SHIFT;
 }
 
-COLD bool pagemap_find_start(uintptr_t p, size_t class)
+/* A thread may learn it, and another one too, while an object of the class is in the page. */
+static void learn_place(page_entry_t *page, uint64_t entry, uint64_t place)
 {
+    uint64_t known = (entry & ~((CLASS_PLACES - 1ull) << PAGE_ENTRY_PLACE_SHIFT)) | place;
+    atomic_compare_exchange_strong(page, &entry, known);
+}
+
+COLD bool pagemap_find_start(uintptr_t p)
+{
+    page_entry_t *page = pagemap_page_of(p);
+    uint64_t entry = load_relaxed(page);
+    unsigned class = page_entry_class(entry);
     size_t bytes = class_bytes[class], natural = bytes & -bytes;
-    if (bytes > HEADER_PAGE_BYTES) {
-        const page_entry_t *entry = pagemap_page(p);
-        bool is_start = entry && page_entry_big_starts_at(load_relaxed(entry), p);
-        if (is_start)
-            learn_place(p, 0, class);
-        return is_start;
-    }
-    uintptr_t page = p & ~(HEADER_PAGE_BYTES - 1), slab = slab_of(page, class);
     if (p & (natural - 1)) /* slabs begin at pages, so objects are aligned like this */
         return false;
-    if (!slab)
-        return true;
-    size_t within = (p - slab) % bytes;
-    learn_place(p, within, class);
+    uintptr_t slab = slab_of(p & ~(HEADER_PAGE_BYTES - 1), class);
+    size_t within = slab ? (p - slab) % bytes : 0;
+    learn_place(page, entry, place_bits(p, within, class));
     return !within;
 }
 
@@ -171,12 +172,12 @@ static void keep_table(struct table_cache *cache, uint64_t entry)
         tables_keep(cache, table_of(entry), shift_of(entry));
 }
 
-/* A table of the same slot shift stays. 0: no memory. */
-static uint64_t next_entry(struct table_cache *cache, uint64_t old, uint16_t code)
+/* For the page of p, at which an object starts. A table of the same slot shift stays. 0: no memory. */
+static uint64_t next_entry(struct table_cache *cache, uint64_t old, uint16_t code, uintptr_t p)
 {
     bool stays = page_entry_is_small_any(old) && shift_of(old) == CODE_SLOT_SHIFT(code);
     header_t *table = stays ? table_of(old) : tables_take(cache, CODE_SLOT_SHIFT(code));
-    return table ? (uint64_t)(uintptr_t)table << 16 | code_beside(old, code) : 0;
+    return table ? (uint64_t)(uintptr_t)table << 16 | place_bits(p, 0, CODE_CLASS(code)) | code_beside(old, code) : 0;
 }
 
 /* Threads that allocate in the page at the same time all want this class, so one of them wins. */
@@ -185,11 +186,10 @@ NOINLINE uint64_t pagemap_install(struct table_cache *cache, uintptr_t p, uint16
     page_entry_t *page = page_or_leaf(p);
     uint64_t old = page ? load_acquire(page) : 0;
     while (page && page_entry_plain_code(old) != code) {
-        uint64_t entry = next_entry(cache, old, code), seen = old;
+        uint64_t entry = next_entry(cache, old, code, p), seen = old;
         if (!entry)
             return 0;
         note_change(old);
-        learn_place(p, 0, CODE_CLASS(code));
         bool is_set = atomic_compare_exchange_strong(page, &seen, entry);
         uint64_t unused = is_set ? old : entry;
         if (table_of(old) != table_of(entry))

@@ -3,7 +3,7 @@
  * context that owns it.
  *
  * The page map is a two-level radix tree from a 4 KiB page to one 64-bit entry:
- *     small   address of the page's header table (48 bits) | class number (8) | 52 + slot shift (8)
+ *     small   address of the page's header table (48 bits) | place (3) | class number (5) | 52 + slot shift (8)
  *     big     header (16 bits) and its second word (16) | where in the page the object starts, in units of 16 bytes (8) | usable
  *             bytes (11 bits and a shift of 5 bits; 0: ask jemalloc) | PAGE_ENTRY_BIG (8)
  *     0       no object starts in this page
@@ -15,9 +15,9 @@
  * that far apart, so each has its own slot. Tag 0 means no object.
  *
  * A slot does not tell where its object starts: an address inside the object may have the same slot. So each page also
- * has a *place*, which follows from the page's offset in jemalloc's slab. It is set when the table is installed. It
- * becomes wrong when jemalloc reuses the page for another slab. When an address seems to be no object's start, the
- * caller asks pagemap_find_start(), which uses the bounds of extents that hooks have seen.
+ * has a *place* in its slab: classes.h. It is set when the table is installed. It becomes wrong when jemalloc reuses the page for
+ * another slab. When an address seems to be no object's start, the caller asks pagemap_find_start(), which uses the bounds of extents
+ * that hooks have seen.
  *
  * Who writes what:
  * - slots and big entries: the thread that allocates or frees the object, its only owner then;
@@ -47,6 +47,9 @@
 #define PAGE_ENTRY_ARENA 0x80u
 #define PAGE_ENTRY_SMALL_BIT 0x20u
 #define PAGE_ENTRY_SMALL_ANY 0x1fu /* each small entry's shift has some of these bits, also in pages of span arenas */
+#define PAGE_ENTRY_CLASS_MASK ((1u << CLASS_BITS) - 1)
+#define PAGE_ENTRY_CODE_MASK (PAGE_ENTRY_CLASS_MASK << 8 | 0xffu)
+#define PAGE_ENTRY_PLACE_SHIFT (8 + CLASS_BITS)
 #define BIG_SHIFT_SHIFT 8
 #define BIG_SHIFT_MASK 31u
 #define BIG_BYTES_SHIFT 13
@@ -64,6 +67,11 @@ HOT_INLINE uintptr_t pagemap_index(uintptr_t p)
     return (p >> HEADER_PAGE_BITS) & (((uintptr_t)1 << LEAF_BITS) - 1);
 }
 
+HOT_INLINE uint32_t page_offset(uintptr_t p)
+{
+    return (uint32_t)p & (HEADER_PAGE_BYTES - 1);
+}
+
 /* The entry of the page of `p`, or NULL where the map has no leaf. `p` is below 2^ADDRESS_BITS. */
 HOT_INLINE page_entry_t *pagemap_page_of(uintptr_t p)
 {
@@ -77,12 +85,9 @@ HOT_INLINE page_entry_t *pagemap_page(uintptr_t p)
     return unlikely(p >> (HEADER_PAGE_BITS + LEAF_BITS) >= (uintptr_t)1 << ROOT_BITS) ? NULL : pagemap_page_of(p);
 }
 
-/* Follows each leaf: places, whether an extent begins at a page, and the pages' span arenas. Each of them has bytes of its own for
+/* Follows each leaf: whether an extent begins at a page, and the pages' span arenas. Each of them has bytes of its own for
  * a page, so hooks write them without a lock prefix: jemalloc has the page for one thread at a time. */
 struct leaf_more {
-    /* The number that makes the lowest 32 bits of each object's address, added to it, a multiple of the class's
-     * bytes. */
-    _Atomic uint16_t place[(size_t)1 << LEAF_BITS];
     _Atomic uint8_t begins[(size_t)1 << LEAF_BITS]; /* 1: an extent begins here */
     _Atomic uint16_t arena[(size_t)1 << LEAF_BITS]; /* 0: none */
 };
@@ -94,33 +99,38 @@ HOT_INLINE const struct leaf_more *pagemap_more_of(uintptr_t p)
     return (const struct leaf_more *)(leaf + ((size_t)1 << LEAF_BITS));
 }
 
-/* Whether an object of this class starts at p, by the place of its page, which has an entry. False may be wrong: then
- * pagemap_find_start() decides. */
-HOT_INLINE bool pagemap_is_start(uintptr_t p, size_t class)
-{
-    uint64_t place = load_relaxed(&pagemap_more_of(p)->place[((uint32_t)p >> HEADER_PAGE_BITS) & (((uint32_t)1 << LEAF_BITS) - 1)]);
-    return (place + (uint32_t)p) * class_reciprocal[class] < class_reciprocal[class];
-}
-
 /* The arena of a page that one has claimed. */
 HOT_INLINE uint16_t pagemap_claimed_by(uintptr_t p)
 {
     return load_relaxed(&pagemap_more_of(p)->arena[pagemap_index(p)]);
 }
 
-/* Decides when pagemap_is_start() returned false, and sets the page's place. Returns true also where it is not
- * known. */
-bool pagemap_find_start(uintptr_t p, size_t class);
-
 HOT_INLINE uint16_t page_entry_code(uint64_t entry)
 {
-    return (uint16_t)entry;
+    return (uint16_t)entry & PAGE_ENTRY_CODE_MASK;
 }
 
 HOT_INLINE unsigned page_entry_class(uint64_t small_entry)
 {
+    return (uint8_t)(small_entry >> 8) & PAGE_ENTRY_CLASS_MASK;
+}
+
+/* Where objects start in the page: an index of class_starts. */
+HOT_INLINE size_t page_entry_start(uint64_t small_entry)
+{
     return (uint8_t)(small_entry >> 8);
 }
+
+/* Whether an object starts at p, by the place of its page, which has this small entry. False may be wrong: then
+ * pagemap_find_start() decides. */
+HOT_INLINE bool page_entry_starts_at(uint64_t small_entry, uintptr_t p)
+{
+    return class_starts_at(page_entry_start(small_entry), page_offset(p));
+}
+
+/* Decides when page_entry_starts_at() returned false, and sets the page's place. Returns true also where it is not known; then
+ * the place is that of an object at p. The page has a small entry. */
+bool pagemap_find_start(uintptr_t p);
 
 HOT_INLINE bool page_entry_is_small(uint64_t entry)
 {

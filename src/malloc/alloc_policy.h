@@ -138,8 +138,8 @@ HOT_INLINE bool alloc_policy_free_later_in_arena(struct thread *t, void *p)
     page_entry_t *page = pagemap_page((uintptr_t)p);
     uint64_t entry = page ? load_relaxed(page) : 0;
     size_t n = load_relaxed(&t->free_buffer_count);
-    if (!(entry & PAGE_ENTRY_ARENA) || !page_entry_is_small_any(entry) || unlikely(n == FREE_BUFFER_MAX) || unlikely(!classes_of_arenas) ||
-        unlikely(!magazine_knows_headers(t)))
+    if (!(entry & PAGE_ENTRY_ARENA) || !page_entry_is_small_any(entry) || unlikely(!page_entry_starts_at(entry, (uintptr_t)p)) ||
+        unlikely(n == FREE_BUFFER_MAX) || unlikely(!classes_of_arenas) || unlikely(!magazine_knows_headers(t)))
         return false;
     uint16_t arena = pagemap_claimed_by((uintptr_t)p);
     struct arena_cache *c = likely(arena) ? arena_cache_of(t, arena) : NULL;

@@ -191,7 +191,7 @@ static void free_taken(struct visit *v, struct arena_cache *c, void *p)
     size_t class = page_entry_class(entry);
     header_t *slot = page_entry_slot_any(entry, (uintptr_t)p);
     uint32_t tag = header_get(slot, false);
-    if (unlikely(!tag || !track_is_start(p, class)))
+    if (unlikely(!tag || !track_is_start(p, entry)))
         return;
     if (unlikely(tag != v->tag))
         turn_to(v, tag);

@@ -125,17 +125,18 @@ struct small_object {
     size_t n;                 /* objects in the free buffer */
 };
 
-/* Finds what track_free_fast() needs. False: p is not a small object, or its page belongs to a span arena. */
+/* Finds what track_free_fast() needs. False: p is not a small object, its page belongs to a span arena, or its place is not known. */
 HOT_INLINE bool track_find_small(struct thread *t, const void *p, struct small_object *o)
 {
     page_entry_t *page = pagemap_page((uintptr_t)p);
     if (unlikely(!page))
         return false;
     uint64_t entry = load_relaxed(page);
-    if (unlikely(!page_entry_is_small(entry)))
+    size_t start = one_value(page_entry_start(entry));
+    if (unlikely(!page_entry_is_small(entry) || !class_starts_at(start, page_offset((uintptr_t)p))))
         return false;
     o->slot = page_entry_slot(entry, (uintptr_t)p);
-    o->class = one_value(page_entry_class(entry));
+    o->class = one_value(start & PAGE_ENTRY_CLASS_MASK);
     o->last = magazine_last(t, o->class);
     o->n = one_value(load_relaxed(&t->free_buffer_count));
     return true;

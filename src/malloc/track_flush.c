@@ -107,8 +107,6 @@ void track_flush(struct thread *t)
         header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
         size_t class = load_relaxed(&t->free_buffer_class[i]);
         int32_t header = header_signed(slot);
-        if (unlikely(!track_is_start(p, class)))
-            track_die_not_allocated(p);
         store_relaxed(slot, 0);
         if (likely(header == last) || likely(c = find_counters(t, header, (struct free_object){p, slot}, class, &last)))
             counters_add_free(c, t->magazine_object_bytes[class]);
@@ -163,11 +161,10 @@ static NOINLINE void count_buffered(struct thread *t, uint32_t i, uint32_t seque
         count_free_uncharged(tag, usable);
 }
 
-/* Whether the buffered free at `i` has this header, which is not 0, and is no mistake of the program's. */
+/* Whether the buffered free at `i` has this header, which is not 0. */
 HOT_INLINE bool continues_run(struct thread *t, uint32_t i, int32_t header)
 {
-    return i < load_relaxed(&t->free_buffer_count) && header_signed(load_relaxed(&t->free_buffer_slot[i])) == header &&
-           track_is_start(load_relaxed(&t->free_buffer_object[i]), load_relaxed(&t->free_buffer_class[i]));
+    return i < load_relaxed(&t->free_buffer_count) && header_signed(load_relaxed(&t->free_buffer_slot[i])) == header;
 }
 
 /* Counts the buffered frees from `i` on that have this header, in one section, and puts the objects into their magazines. The bytes
@@ -217,7 +214,7 @@ static void flush_with_limits(struct thread *t)
         header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
         unsigned class = load_relaxed(&t->free_buffer_class[i]);
         int32_t header = header_signed(slot);
-        if (unlikely(!header || !track_is_start(p, class)))
+        if (unlikely(!header))
             track_die_not_allocated(p);
         struct counters *c = likely(header > 0) ? counters_get(t, (uint32_t)header) : NULL; /* not within the section: it may allocate */
         if (likely(c)) {

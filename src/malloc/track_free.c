@@ -107,7 +107,7 @@ HOT_INLINE bool free_at_once(struct thread *t, struct arena_cache *arena_cache, 
     header_t *slot = page_entry_slot_any(entry, (uintptr_t)p);
     uint32_t tag = header_get(slot, false) & ~TAG_SURVIVOR;
     struct counters *c = counters_find(t, tag);
-    if (unlikely(!c || !tag || !track_is_start(p, page_entry_class(entry))))
+    if (unlikely(!c || !tag || !track_is_start(p, entry)))
         return false;
     size_t usable = class_bytes[page_entry_class(entry)];
     peak_looks_before_free(t, usable);
@@ -145,7 +145,8 @@ HOT_INLINE bool free_in_arena(struct thread *t, void *p)
     }
     if (arena_cache->last == p)
         return free_at_once(t, arena_cache, p, entry);
-    if (unlikely(!classes_of_arenas || load_relaxed(&t->free_buffer_count) == FREE_BUFFER_MAX))
+    if (unlikely(!classes_of_arenas || load_relaxed(&t->free_buffer_count) == FREE_BUFFER_MAX ||
+                 !track_is_start(p, entry)))
         return false;
     track_free_later(t, load_relaxed(&t->free_buffer_count), p, page_entry_slot_any(entry, (uintptr_t)p),
                      page_entry_class(entry) + CLASS_IN_ARENA);
@@ -163,11 +164,19 @@ static void note_middle(struct thread *t, size_t class)
         track_flush_any(t);
 }
 
+/* As track_find_small(), for a page that is part of another slab than when its place was learned. */
+static bool learn_and_find_small(struct thread *t, void *p, struct small_object *o)
+{
+    page_entry_t *page = pagemap_page((uintptr_t)p);
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    return page_entry_is_small(entry) && pagemap_find_start((uintptr_t)p) && track_find_small(t, p, o);
+}
+
 /* As track_free_fast(), also for middle classes, and uncharges an object that goes back to the magazine. */
 static bool free_small(struct thread *t, void *p)
 {
     struct small_object o;
-    if (!track_find_small(t, p, &o) && !track_find_middle(t, p, &o))
+    if (!track_find_small(t, p, &o) && !learn_and_find_small(t, p, &o) && !track_find_middle(t, p, &o))
         return false;
     if (!track_was_taken_last(t, p, &o)) {
         bool is_put = track_put_in_buffer(t, p, &o);

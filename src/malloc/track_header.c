@@ -22,7 +22,7 @@ COLD _Noreturn void track_die_not_allocated(const void *p)
 
 static bool starts_at(const void *p, uint64_t entry)
 {
-    return page_entry_is_small_any(entry) ? track_is_start(p, page_entry_class(entry)) : page_entry_big_starts_at(entry, (uintptr_t)p);
+    return page_entry_is_small_any(entry) ? track_is_start(p, entry) : page_entry_big_starts_at(entry, (uintptr_t)p);
 }
 
 /* ---- Finding ---- */

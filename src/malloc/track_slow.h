@@ -18,10 +18,10 @@ HOT_INLINE bool track_flush_is_plain(void)
 /* Ends the program, with the pointer's address on stderr. */
 _Noreturn void track_die_not_allocated(const void *p);
 
-/* Whether a small object of this class starts at p. */
-HOT_INLINE bool track_is_start(const void *p, size_t class)
+/* Whether a small object starts at p, whose page has this entry. */
+HOT_INLINE bool track_is_start(const void *p, uint64_t small_entry)
 {
-    return likely(pagemap_is_start((uintptr_t)p, class)) || pagemap_find_start((uintptr_t)p, class);
+    return likely(page_entry_starts_at(small_entry, (uintptr_t)p)) || pagemap_find_start((uintptr_t)p);
 }
 
 /* Takes an object of a middle class from its magazine. If the context came below a limit after the caller looked, the limit must be

@@ -125,6 +125,23 @@ static void test_objects_start_at_least_a_slot_apart(void **state)
     }
 }
 
+/* In a slab of eight pages, at every address. The place that a page has by any of its objects is that of all of them. */
+static void test_where_objects_start(void **state)
+{
+    (void)state;
+    for (unsigned n = 1; class_bytes[n] && class_bytes[n] <= HEADER_PAGE_BYTES; n++) {
+        for (size_t at = 0; at < 8 * HEADER_PAGE_BYTES; at++) {
+            size_t page = at & ~(HEADER_PAGE_BYTES - 1), before = page / class_bytes[n] * class_bytes[n];
+            uint32_t place = class_place(n, (int32_t)before - (int32_t)page);
+            assert_in_range(place, 0, CLASS_PLACE_UNKNOWN - 1);
+            if (at % class_bytes[n] == 0)
+                assert_int_equal(class_place(n, (int32_t)(at - page)), place);
+            assert_int_equal(class_starts_at(place << CLASS_BITS | n, (uint32_t)(at - page)), at % class_bytes[n] == 0);
+            assert_false(class_starts_at(CLASS_PLACE_UNKNOWN << CLASS_BITS | n, (uint32_t)(at - page)));
+        }
+    }
+}
+
 /* Their objects stay what they are until they are freed, and at most one starts in a page. */
 static void test_middle_classes_are_slabs(void **state)
 {
@@ -170,6 +187,7 @@ int main(void)
         cmocka_unit_test(test_a_usable_size_is_of_its_own_class),
         cmocka_unit_test(test_the_shift_is_the_logarithm),
         cmocka_unit_test(test_objects_start_at_least_a_slot_apart),
+        cmocka_unit_test(test_where_objects_start),
         cmocka_unit_test(test_middle_classes_are_slabs),
         cmocka_unit_test(test_big_sizes),
     };

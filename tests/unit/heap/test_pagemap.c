@@ -158,9 +158,14 @@ static void test_where_big_objects_start(void **state)
     pagemap_release(page, PAGE);
 }
 
-static bool is_start(uintptr_t p, unsigned class)
+static bool is_known_start(uintptr_t p)
 {
-    return pagemap_is_start(p, class) || pagemap_find_start(p, class);
+    return page_entry_starts_at(entry_at(p), p);
+}
+
+static bool is_start(uintptr_t p)
+{
+    return is_known_start(p) || pagemap_find_start(p);
 }
 
 static uintptr_t first_start_in(uintptr_t page, uintptr_t slab)
@@ -173,32 +178,31 @@ static uintptr_t first_start_in(uintptr_t page, uintptr_t slab)
 static void test_where_small_objects_start(void **state)
 {
     uintptr_t area = BASE + 14 * LEAF, slab = area + 64 * PAGE;
-    unsigned class = CODE_CLASS(class_of(48).code);
     (void)state;
-    assert_int_equal(class_slab_pages[class], 3);
+    assert_int_equal(class_slab_pages[CODE_CLASS(class_of(48).code)], 3);
     for (uintptr_t page = slab; page < slab + 4 * PAGE; page += PAGE)
         pagemap_install(NULL, first_start_in(page, slab), class_of(48).code);
     for (uintptr_t p = slab; p < slab + 3 * PAGE; p++)
-        assert_int_equal(pagemap_is_start(p, class), (p - slab) % 48 == 0);
+        assert_int_equal(is_known_start(p), (p - slab) % 48 == 0);
     slab += PAGE;
     for (uintptr_t page = slab; page < slab + 3 * PAGE; page += PAGE) {
         uintptr_t p = first_start_in(page, slab);
-        assert_false(pagemap_is_start(p, class));
-        assert_true(pagemap_find_start(p, class)); /* without bounds the caller's class is taken as right */
-        assert_false(pagemap_find_start(p + 1, class));
+        assert_false(is_known_start(p));
+        assert_true(pagemap_find_start(p)); /* without bounds the caller's class is taken as right */
+        assert_false(pagemap_find_start(p + 1));
     }
     pagemap_bound(slab);
     pagemap_bound(slab + 3 * PAGE);
     for (uintptr_t page = slab; page < slab + 3 * PAGE; page += PAGE)
-        assert_true(is_start(first_start_in(page, slab), class));
+        assert_true(is_start(first_start_in(page, slab)));
     for (uintptr_t p = slab; p < slab + 3 * PAGE; p++)
-        assert_int_equal(is_start(p, class), (p - slab) % 48 == 0);
+        assert_int_equal(is_start(p), (p - slab) % 48 == 0);
     pagemap_bound(slab + PAGE); /* a slab that starts here is not of this class */
-    assert_true(pagemap_find_start(slab + 16, class));
+    assert_true(pagemap_find_start(slab + 16));
     pagemap_unbound_all(slab + PAGE, slab + 2 * PAGE);
-    assert_false(pagemap_find_start(slab + 16, class));
+    assert_false(pagemap_find_start(slab + 16));
     pagemap_unbound_all(area, area + 128 * PAGE);
-    assert_true(pagemap_find_start(slab + 16, class));
+    assert_true(pagemap_find_start(slab + 16));
     pagemap_release(area, 128 * PAGE);
 }
 
