@@ -27,12 +27,13 @@ struct parts {
     jespan_span_t *span[PARTS];
     jespan_context_t id[PARTS];
     struct bracket b[PARTS];
+    uint64_t begin; /* before this thread entered each of them to learn its context */
 };
 
 static struct parts open_parts(void)
 {
     const struct jespan_site *sites[PARTS] = {&site_a, &site_b, &site_c};
-    struct parts p;
+    struct parts p = {.begin = times_ns(CLOCK_MONOTONIC)};
     for (int i = 0; i < PARTS; i++) {
         p.span[i] = jespan_open(sites[i], JESPAN_ROOT, NULL, 0);
         p.id[i] = spans_context(p.span[i]);
@@ -72,7 +73,7 @@ static void check_parts(const struct parts *p, const uint64_t *least, uint64_t a
 static void depth_three(void)
 {
     struct parts p = open_parts();
-    uint64_t least[PARTS] = {0}, begin = times_ns(CLOCK_MONOTONIC);
+    uint64_t least[PARTS] = {0};
     for (int i = 0; i < PARTS; i++) {
         CHECK_EQ(jespan_enter(p.span[i]), 0);
         work_in(&p, i, least, 4u << i);
@@ -81,14 +82,14 @@ static void depth_three(void)
         work_in(&p, i, least, 3);
         CHECK_EQ(jespan_exit(p.span[i]), 0);
     }
-    check_parts(&p, least, times_ns(CLOCK_MONOTONIC) - begin);
+    check_parts(&p, least, times_ns(CLOCK_MONOTONIC) - p.begin);
     close_parts(&p);
 }
 
 static void out_of_order_and_again(void)
 {
     struct parts p = open_parts();
-    uint64_t least[PARTS] = {0}, begin = times_ns(CLOCK_MONOTONIC);
+    uint64_t least[PARTS] = {0};
     for (int i = 0; i < PARTS; i++)
         CHECK_EQ(jespan_enter(p.span[i]), 0);
     CHECK_EQ(jespan_enter(p.span[0]), 0); /* a b c a */
@@ -100,14 +101,14 @@ static void out_of_order_and_again(void)
     CHECK_EQ(jespan_exit(p.span[2]), 0); /* a */
     work_in(&p, 0, least, 16);
     CHECK_EQ(jespan_exit(p.span[0]), 0);
-    check_parts(&p, least, times_ns(CLOCK_MONOTONIC) - begin);
+    check_parts(&p, least, times_ns(CLOCK_MONOTONIC) - p.begin);
     close_parts(&p);
 }
 
 static void attached(void)
 {
     struct parts p = open_parts();
-    uint64_t least[PARTS] = {0}, begin = times_ns(CLOCK_MONOTONIC);
+    uint64_t least[PARTS] = {0};
     CHECK_EQ(jespan_enter(p.span[0]), 0);
     jespan_context_t previous = jespan_attach(p.id[1]);
     work_in(&p, 1, least, 8);
@@ -117,7 +118,7 @@ static void attached(void)
     jespan_attach(previous);
     work_in(&p, 0, least, 16);
     CHECK_EQ(jespan_exit(p.span[0]), 0);
-    check_parts(&p, least, times_ns(CLOCK_MONOTONIC) - begin);
+    check_parts(&p, least, times_ns(CLOCK_MONOTONIC) - p.begin);
     close_parts(&p);
 }
 
@@ -126,7 +127,7 @@ static void attached(void)
 static void for_another(void)
 {
     struct parts p = open_parts();
-    uint64_t before = ctl_span(p.id[1], "busy_ns"), least[PARTS] = {0}, begin = times_ns(CLOCK_MONOTONIC);
+    uint64_t before = ctl_span(p.id[1], "busy_ns"), least[PARTS] = {0};
     CHECK_EQ(jespan_enter(p.span[0]), 0);
     CHECK_EQ(jespan_enter(p.span[2]), 0);
     {
@@ -146,7 +147,7 @@ static void for_another(void)
     }
     work_in(&p, 0, least, 4);
     CHECK_EQ(jespan_exit(p.span[0]), 0);
-    uint64_t all = times_ns(CLOCK_MONOTONIC) - begin;
+    uint64_t all = times_ns(CLOCK_MONOTONIC) - p.begin;
     CHECK_BETWEEN(ctl_span(p.id[1], "busy_ns"), 0, before); /* the clock's rate may have been measured again */
     CHECK_BETWEEN(ctl_span(p.id[2], "busy_ns"), least[2], all - least[0]);
     CHECK_BETWEEN(ctl_span(p.id[0], "busy_ns"), least[0], all - least[2]);
