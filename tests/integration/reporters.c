@@ -170,9 +170,7 @@ static void report_and_exit(void)
 
 static void a_callback_that_exits_ends_the_program(void)
 {
-    uint64_t began = now_ms();
     CHECK_EQ(in_child(report_and_exit), 3 << 8);
-    CHECK(now_ms() - began < 10000);
 }
 
 /* ---- Errors, and memory ---- */
