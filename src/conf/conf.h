@@ -14,11 +14,18 @@
 #define CONF_STRING_BYTES 1024
 
 /* A field for each row of conf_keys.def, with the key's name. The value of a choice is a member of an enum: of one below,
- * or of enum cpu_clock_kind. */
+ * or of enum cpu_clock_kind. Texts come last: most are empty, and their pages take no memory then. */
 struct conf {
 #define KEY_BOOL(name, ...) bool name;
 #define KEY_NUMBER(name, ...) uint64_t name;
 #define KEY_CHOICE(name, ...) uint64_t name;
+#define KEY_STRING(name, ...)
+#define KEY_SECRET(name, ...)
+#define KEY_URL(name, ...)
+#include "conf/conf_keys.def"
+#define KEY_BOOL(name, ...)
+#define KEY_NUMBER(name, ...)
+#define KEY_CHOICE(name, ...)
 #define KEY_STRING(name, ...) char name[CONF_STRING_BYTES];
 #define KEY_SECRET(name, ...) char name[CONF_STRING_BYTES];
 #define KEY_URL(name, ...) char name[CONF_STRING_BYTES];
