@@ -3,6 +3,7 @@
 #include "base/figures.h"
 #include "base/meta.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -82,6 +83,26 @@ void *meta_map(size_t bytes)
     return p;
 }
 
+static void unmap_quietly(char *start, size_t bytes)
+{
+    int saved = errno;
+    if (bytes)
+        munmap(start, bytes);
+    errno = saved;
+}
+
+void *meta_map_hot(size_t bytes, size_t hot)
+{
+    char *p = map_pages(bytes + META_RANGE_BYTES);
+    if (!p)
+        return meta_map(bytes);
+    char *start = (char *)(((uintptr_t)p + hot + META_RANGE_BYTES - 1) & ~(META_RANGE_BYTES - 1)) - hot;
+    unmap_quietly(p, (size_t)(start - p));
+    unmap_quietly(start + bytes, (size_t)(p + META_RANGE_BYTES - start));
+    atomic_fetch_add_explicit(&map_bytes, bytes, memory_order_relaxed);
+    return start;
+}
+
 void meta_unmap(void *p, size_t bytes)
 {
     int saved = errno;
@@ -94,12 +115,12 @@ void meta_unmap(void *p, size_t bytes)
  *
  * The system maps from the top down, and the loader is what it maps first. So it maps nothing between the loader and the
  * stack by itself, which are gigabytes apart where addresses are random. The arrays lie there, right above the loader, and
- * share most of its page tables, which each fork copies. Where that is not so (a static program, a stack without limit or
+ * share most of its page tables, which each fork copies. The first array is the one that is touched: it begins a page behind the
+ * loader, and mostly in its last page table. Where that is not so (a static program, a stack without limit or
  * bound to grow large, addresses that are not random), they lie far below all other mappings, where the system maps nothing
  * before the process has mapped ARRAYS_BELOW bytes. Should something else be mapped in the way all the same, an array
  * cannot grow any more. */
 
-#define LOADER_BYTES ((uintptr_t)1 << 20) /* at most */
 #define STACK_ROOM ((uintptr_t)4 << 30)
 #define ARRAYS_ROOM ((uintptr_t)1 << 30)
 #define ARRAYS_BELOW ((uintptr_t)256 << 30)
@@ -128,11 +149,24 @@ static uintptr_t end_above_loader(void)
     return stack - STACK_ROOM;
 }
 
+/* The end of the loader's last segment. */
+static uintptr_t end_of_loader(uintptr_t loader)
+{
+    const Elf64_Ehdr *header = (const Elf64_Ehdr *)loader;
+    uintptr_t end = loader;
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        const Elf64_Phdr *segment = (const Elf64_Phdr *)(loader + header->e_phoff + i * sizeof *segment);
+        if (segment->p_type == PT_LOAD && loader + segment->p_vaddr + segment->p_memsz > end)
+            end = loader + segment->p_vaddr + segment->p_memsz;
+    }
+    return (end + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
+}
+
 static void choose_addresses(void)
 {
     uintptr_t here = (uintptr_t)meta_alloc(CACHE_LINE_BYTES);
     uintptr_t loader = getauxval(AT_BASE), end = end_above_loader();
-    uintptr_t start = (loader + LOADER_BYTES + ARRAY_ALIGN - 1) & ~(ARRAY_ALIGN - 1);
+    uintptr_t start = loader ? end_of_loader(loader) + PAGE_BYTES : 0;
     if (loader > here && end > start + ARRAYS_ROOM) {
         next_array = (char *)start;
         arrays_end = (char *)end;
@@ -150,7 +184,7 @@ COLD int meta_array_begin(struct meta_array *a, size_t most)
     most = (most + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
     if ((uintptr_t)next_array + most <= (uintptr_t)arrays_end && map_exactly(next_array, PAGE_BYTES)) {
         *a = (struct meta_array){.start = next_array, .mapped = PAGE_BYTES, .most = most};
-        next_array += (most + 2 * ARRAY_ALIGN - 1) & ~(ARRAY_ALIGN - 1);
+        next_array = (char *)(((uintptr_t)next_array + most + 2 * ARRAY_ALIGN - 1) & ~(ARRAY_ALIGN - 1));
         return 0;
     }
     *a = (struct meta_array){.start = meta_map(most), .mapped = most, .most = most};

@@ -21,6 +21,11 @@ void *meta_alloc(size_t bytes);
 void *meta_map(size_t bytes);
 void meta_unmap(void *p, size_t bytes);
 
+/* As meta_map(), at such an address that byte `hot` is the first of a range with a page table of its own (META_RANGE_BYTES). So
+ * what is touched first, from there on, shares one page table, which each fork copies. */
+#define META_RANGE_BYTES ((size_t)2 << 20)
+void *meta_map_hot(size_t bytes, size_t hot);
+
 /* An array that never moves and gets its memory as it grows. It takes no address space before. */
 struct meta_array {
     char *start;

@@ -49,7 +49,8 @@ static COLD page_entry_t *leaf_or_new(uintptr_t p)
     page_entry_t *leaf = load_acquire(place);
     if (leaf)
         return leaf;
-    page_entry_t *made = meta_map(LEAF_BYTES);
+    /* The entry is touched next, and where extents begin, in struct leaf_more: less than META_RANGE_BYTES behind it. */
+    page_entry_t *made = meta_map_hot(LEAF_BYTES, pagemap_index(p) * sizeof *made & ~(size_t)(HEADER_PAGE_BYTES - 1));
     if (!made || atomic_compare_exchange_strong(place, &leaf, made))
         return made;
     meta_unmap(made, LEAF_BYTES);

@@ -81,6 +81,21 @@ static void unlink_chunk(struct chunk *chunk)
         with_room[chunk->slot_shift] = chunk->next;
 }
 
+size_t tables_region_bytes(void)
+{
+    return REGION_BYTES + HEADER_MORE_BYTES;
+}
+
+COLD void tables_boot(char *start)
+{
+    lock(LOCK_HEADERS);
+    if (region == region_end && !((uintptr_t)start & (CHUNK_BYTES - 1))) {
+        region = start;
+        region_end = start + REGION_BYTES;
+    }
+    unlock(LOCK_HEADERS);
+}
+
 static struct chunk *chunk_from_region(void)
 {
     if (region == region_end) {

@@ -31,6 +31,11 @@ void tables_keep(struct table_cache *cache, header_t *table, uint32_t slot_shift
 /* Gives all of a cache back. Its thread ends. */
 void tables_empty_cache(struct table_cache *cache);
 
+/* Addresses for the first tables: tables_region_bytes() that nobody touched, aligned to TABLES_ALIGN. To be called once, at boot. */
+#define TABLES_ALIGN ((size_t)64 * 1024)
+size_t tables_region_bytes(void);
+void tables_boot(char *start);
+
 /* Gives a table back. All its headers must be 0. Takes no lock and calls nothing, so extent hooks may use it. */
 void tables_give_back(header_t *table, uint32_t slot_shift);
 

@@ -204,8 +204,6 @@ static int boot_locked(void)
     limits_first_use = track_begin_limits;
     int error = limits_boot();
     if (!error)
-        error = counters_boot(most);
-    if (!error)
         error = tree_boot((uint32_t)conf.max_contexts);
     if (!error)
         error = peaks_boot((uint32_t)conf.max_contexts);

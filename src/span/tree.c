@@ -17,6 +17,7 @@
 #include "heap/counters.h"
 #include "heap/sums.h"
 #include "heap/timing.h"
+#include "heap/tables.h"
 #include "span/age.h"
 #include "span/context_policy.h"
 #include "span/handles.h"
@@ -42,11 +43,34 @@ FIGURE_ROW(figure_recycled, "spans.stats.recycled", tree_ids.recycled, FIGURE_NU
 /* The arrays grow by this number of contexts. */
 #define GROWTH 1024u
 
+static size_t rounded(size_t bytes)
+{
+    return (bytes + TABLES_ALIGN - 1) & ~(TABLES_ALIGN - 1);
+}
+
+/* One mapping for what is touched in its first pages only: the hash table, which begins at its end, lives, heads, and the first
+ * header tables. These pages share a page table. */
+static COLD bool map_together(uint32_t max)
+{
+    size_t hash = rounded(tree_hash_bytes(max)), lives = rounded((size_t)max * sizeof *context_lives),
+           heads = rounded((size_t)max * sizeof *context_heads), tables = tables_region_bytes();
+    char *p = meta_map_hot(hash + lives + heads + tables, hash - TABLES_ALIGN);
+    if (!p)
+        return false;
+    tree_hash_begin(max, p + hash);
+    context_lives = (_Atomic uint32_t *)(p + hash);
+    context_heads = (struct context_head *)(p + hash + lives);
+    tables_boot(p + hash + lives + heads);
+    return true;
+}
+
 static int begin_arrays(uint32_t max)
 {
-    context_lives = meta_map((size_t)max * sizeof *context_lives);
-    context_heads = meta_map((size_t)max * sizeof *context_heads);
-    int error = context_lives && context_heads ? meta_array_begin(&context_array, (size_t)max * sizeof *contexts) : -ENOMEM;
+    while (!map_together(max) && max > CONTEXTS_MIN)
+        max /= 2;
+    int error = context_lives ? meta_array_begin(&context_array, (size_t)max * sizeof *contexts) : -ENOMEM;
+    if (!error)
+        error = counters_boot((max + COUNTERS_PER_CHUNK - 1) & ~(COUNTERS_PER_CHUNK - 1));
     if (!error)
         error = meta_array_begin(&base_array, (size_t)max * sizeof *context_bases);
     if (!error && age_is_on)
@@ -106,9 +130,7 @@ COLD int tree_boot(uint32_t max)
     constants_boot();
     register_membarrier();
     errno = saved;
-    int error = tree_hash_begin(&max);
-    if (!error)
-        error = begin_arrays(max);
+    int error = begin_arrays(max);
     if (error)
         return error;
     lock(LOCK_TREE);

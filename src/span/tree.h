@@ -92,7 +92,7 @@ extern bool tree_lockless;
  * there are periods. Constant after boot. */
 extern bool tree_has_membarrier;
 
-/* To be called once, after counters_boot(). Takes LOCK_TREE. Returns 0 or -ENOMEM. */
+/* To be called once. Maps less where address space is short. Takes LOCK_TREE. Returns 0 or -ENOMEM. */
 int tree_boot(uint32_t max_contexts);
 
 /* The context of `site` and `labels` (NULL: none) below `parent`. Creates it where it is missing. When all ids are

@@ -12,23 +12,31 @@
 
 #define BUCKETS_PER_CONTEXT 4u
 
-static uint32_t *heads; /* ids; 0: none */
+static uint32_t *heads_end; /* ids; 0: none. Bucket 0 is the last, so that what is touched first is near other such memory */
 static uint32_t buckets = 1, buckets_most;
 static uint32_t mask; /* the next power of two that is not below `buckets`, less one */
 
-COLD int tree_hash_begin(uint32_t *max)
+size_t tree_hash_bytes(uint32_t max)
 {
-    while (!(heads = meta_map((size_t)*max * BUCKETS_PER_CONTEXT * sizeof *heads)) && *max > CONTEXTS_MIN)
-        *max /= 2;
-    buckets_most = *max * BUCKETS_PER_CONTEXT;
-    return heads ? 0 : -ENOMEM;
+    return (size_t)max * BUCKETS_PER_CONTEXT * sizeof *heads_end;
+}
+
+COLD void tree_hash_begin(uint32_t max, char *end)
+{
+    heads_end = (uint32_t *)end;
+    buckets_most = max * BUCKETS_PER_CONTEXT;
+}
+
+static uint32_t *head(uint32_t bucket)
+{
+    return heads_end - 1 - bucket;
 }
 
 /* A hash whose bucket is not there yet is in the bucket from which that one will be split off. */
 static uint32_t *head_of(uint32_t hash)
 {
     uint32_t bucket = hash & mask;
-    return &heads[bucket < buckets ? bucket : bucket & mask >> 1];
+    return head(bucket < buckets ? bucket : bucket & mask >> 1);
 }
 
 /* Makes one more bucket, and moves the contexts there that belong to it. */
@@ -36,7 +44,7 @@ static void split(void)
 {
     if (buckets > mask)
         mask = 2 * mask + 1;
-    uint32_t more = buckets++, *from = &heads[more & mask >> 1], *to = &heads[more];
+    uint32_t more = buckets++, *from = head(more & mask >> 1), *to = head(more);
     while (*from) {
         struct context *c = &contexts[*from];
         if ((c->hash & mask) == more) {

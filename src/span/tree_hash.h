@@ -8,10 +8,12 @@
 #ifndef JESPAN_TREE_HASH_H
 #define JESPAN_TREE_HASH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-/* To be called once. Maps address space for a table of *max contexts, or lowers *max. Returns 0 or -ENOMEM. */
-int tree_hash_begin(uint32_t *max);
+/* Bytes of the table of so many contexts. tree_hash_begin() gets the end of as many zeroed ones. To be called once. */
+size_t tree_hash_bytes(uint32_t max);
+void tree_hash_begin(uint32_t max, char *end);
 
 /* The table has room for contexts with numbers up to this one. */
 void tree_hash_grow(uint32_t id);

@@ -31,6 +31,12 @@ void *meta_map(size_t bytes)
     return p + pages - exact_rounded(bytes, EXACT_ALIGN);
 }
 
+void *meta_map_hot(size_t bytes, size_t hot)
+{
+    (void)hot;
+    return meta_map(bytes);
+}
+
 void meta_unmap(void *p, size_t bytes)
 {
     if (!p)

@@ -44,10 +44,31 @@ static void test_arrays_of_odd_sizes(void **state)
         grow_and_check(sizes[i]);
 }
 
-/* Arrays lie at addresses that follow from those before. Something else is there first. */
+static void test_hot_bytes_begin_a_range(void **state)
+{
+    (void)state;
+    const size_t sizes[] = {PAGE, 17 * PAGE, 3 * META_RANGE_BYTES / 2, 2 * META_RANGE_BYTES};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (size_t hot = 0; hot < sizes[i]; hot += 16 * PAGE) {
+            uint64_t before = meta_map_bytes();
+            char *p = meta_map_hot(sizes[i], hot);
+            assert_non_null(p);
+            assert_int_equal((uintptr_t)(p + hot) % META_RANGE_BYTES, 0);
+            assert_int_equal(meta_map_bytes() - before, sizes[i]);
+            assert_int_equal(p[0] | p[hot] | p[sizes[i] - 1], 0);
+            memset(p, 1, sizes[i]);
+            meta_unmap(p, sizes[i]);
+            assert_int_equal(meta_map_bytes(), before);
+        }
+    }
+}
+
+/* Arrays lie at addresses that follow from those before. Something else is there first. The very first array may lie right behind
+ * the loader. */
 static void test_arrays_whose_addresses_are_taken(void **state)
 {
     (void)state;
+    grow_and_check(PAGE);
     const struct meta_array a = grow_and_check(PAGE), b = grow_and_check(PAGE);
     char *next = b.start + (b.start - a.start);
     assert_ptr_equal(mmap(next, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0), next);
@@ -115,6 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arrays_of_odd_sizes),
+        cmocka_unit_test(test_hot_bytes_begin_a_range),
         cmocka_unit_test(test_arrays_whose_addresses_are_taken),
         cmocka_unit_test(test_an_array_stops_at_another_mapping),
         cmocka_unit_test(test_no_huge_pages),
