@@ -31,12 +31,26 @@ static jespan_span_t *open_one(uint32_t number)
     return spans_open_numbered(&site, number);
 }
 
+static void *allocate_in_one(struct contexts *c, uint32_t number)
+{
+    if (c->spans[number]) {
+        return allocate_in(c->spans[number]);
+    }
+    jespan_span_t *span = open_one(number);
+    void *object = allocate_in(span);
+    if (c->closed) {
+        span_api.close(span);
+    } else {
+        c->spans[number] = span;
+    }
+    return object;
+}
+
 /* Ends the program if max_contexts is too small, because spans would share contexts then. */
 static void open_all(struct contexts *c)
 {
     for (uint32_t i = 0; i < c->count; i++) {
-        c->spans[i] = open_one(i);
-        c->objects[i] = allocate_in(c->spans[i]);
+        c->objects[i] = allocate_in_one(c, i);
     }
     if (stat("spans.stats.contexts") < c->count || stat("spans.stats.overflow")) {
         bench_fail("fewer contexts than asked for: raise max_contexts in JESPAN_CONF");
@@ -47,6 +61,7 @@ void *contexts_start(const void *shape)
 {
     struct contexts *c = bench_array(sizeof *c);
     c->count = ((const struct contexts_shape *)shape)->contexts;
+    c->closed = ((const struct contexts_shape *)shape)->closed;
     c->random = BENCH_SEED;
     c->spans = bench_array(c->count * sizeof *c->spans);
     c->objects = bench_array(c->count * sizeof *c->objects);
@@ -59,7 +74,9 @@ void contexts_stop(void *state)
     struct contexts *c = state;
     for (uint32_t i = 0; i < c->count; i++) {
         free(c->objects[i]);
-        span_api.close(c->spans[i]);
+        if (c->spans[i]) {
+            span_api.close(c->spans[i]);
+        }
     }
     bench_array_free(c->objects, c->count * sizeof *c->objects);
     bench_array_free(c->spans, c->count * sizeof *c->spans);
@@ -78,7 +95,7 @@ void contexts_pair_round(void *state, size_t operations)
 
 void contexts_visit(struct contexts *c, uint32_t which)
 {
-    free(allocate_in(c->spans[which]));
+    free(allocate_in_one(c, which));
 }
 
 void contexts_open(struct contexts *c, uint32_t which)

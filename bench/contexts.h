@@ -10,6 +10,7 @@
 
 struct contexts {
     uint32_t count;
+    bool closed; /* a span is open only while a thread is in it */
     uint64_t random;
     jespan_span_t **spans;
     void **objects; /* one in each context */

@@ -8,6 +8,7 @@
 #ifndef BENCH_WORKLOAD_H
 #define BENCH_WORKLOAD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -99,6 +100,7 @@ struct contexts_shape {
     uint32_t threads;  /* for snapshots: each thread allocates in every context */
     uint32_t heap_mib; /* for snapshots: other live memory */
     uint32_t moved, apart; /* for snapshots: so many contexts change between two, one of `apart` */
+    bool closed;           /* for snapshots: their spans are closed */
 };
 void *contexts_start(const void *shape);
 void contexts_pair_round(void *state, size_t operations);

@@ -72,9 +72,9 @@
 #define SNAPSHOT_OF_THREADS(count_)                                                                                    \
     SNAPSHOT("snapshot-" #count_ "t", "snapshot-10000 with " #count_ " instead of 16 threads (ms)", SNAPSHOT,          \
              snapshot_ms, 10000, count_, 0)
-#define SNAPSHOT_OF_MOVED(name_, help_, apart_)                                                                        \
+#define SNAPSHOT_OF_MOVED(name_, help_, apart_, closed_)                                                               \
     {.name = name_, .help = help_, .kind = WORKLOAD_SNAPSHOT, .figure = snapshot_ms,                                   \
-     .shape = &(const struct contexts_shape){100000, 16, 0, 1000, apart_}}
+     .shape = &(const struct contexts_shape){100000, 16, 0, 1000, apart_, closed_}}
 #define SNAPSHOT_OF_HEAP(mib_)                                                                                         \
     SNAPSHOT("snapshot-heap-" #mib_ "M", "snapshot-10000 with " #mib_ " MiB of live objects (ms)", SNAPSHOT,           \
              snapshot_ms, 10000, 16, mib_)
@@ -152,8 +152,9 @@ const struct workload workloads[] = {
     REFUSED(10), REFUSED(10000),
     SNAPSHOT_OF_CONTEXTS(10), SNAPSHOT_OF_CONTEXTS(1000), SNAPSHOT_OF_CONTEXTS(10000), SNAPSHOT_OF_CONTEXTS(100000),
     SNAPSHOT_OF_CONTEXTS(1000000),
-    SNAPSHOT_OF_MOVED("snapshot-moved", "snapshot-100000 after malloc and free in 1,000 contexts side by side (ms)", 1),
-    SNAPSHOT_OF_MOVED("snapshot-moved-apart", "the same with each hundredth context (ms)", 100),
+    SNAPSHOT_OF_MOVED("snapshot-moved", "snapshot-100000 after malloc and free in 1,000 contexts side by side (ms)", 1, false),
+    SNAPSHOT_OF_MOVED("snapshot-moved-closed", "the same, of contexts whose spans are closed (ms)", 1, true),
+    SNAPSHOT_OF_MOVED("snapshot-moved-apart", "snapshot-moved with each hundredth context (ms)", 100, false),
     SNAPSHOT_OF_THREADS(1), SNAPSHOT_OF_THREADS(4), SNAPSHOT_OF_THREADS(64),
     SNAPSHOT_OF_HEAP(64), SNAPSHOT_OF_HEAP(8192),
     PAUSE(1000), PAUSE(100000), PAUSE_OF_OPENS(100000),

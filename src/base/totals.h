@@ -110,6 +110,10 @@ static inline void totals_floor_inuse(struct totals *sum)
 
 /* Raises frees to 0 where a subtraction left them negative: the base contained buffered frees that neither the buffer
  * nor the counter showed just now. */
+static inline bool totals_owe_frees(const struct totals *sum)
+{
+    return (int64_t)sum->free_objects < 0 || (int64_t)sum->free_bytes < 0;
+}
 static inline void totals_floor_frees(struct totals *sum)
 {
     sum->free_objects = at_least_0(sum->free_objects);

@@ -232,7 +232,7 @@ static int context_closed(const struct ctl_name *self, uint32_t id, const struct
     lock(LOCK_CTL);
     const struct snapshot *s = ctl_look();
     const struct snapshot_row *row = s ? snapshot_find(s, id) : NULL;
-    uint64_t value = row ? row->closed_ns : 0;
+    uint64_t value = row ? snapshot_closed_ns(s, row) : 0;
     unlock(LOCK_CTL);
     return row ? ctl_read_u64(call, value) : s ? ENOENT : EAGAIN;
 }

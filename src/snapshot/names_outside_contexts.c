@@ -262,7 +262,7 @@ static int get_of_row(struct view *view, const struct snapshot *s, const struct 
     case PARENT:
         return names_outside_number(answer, s->rows[row->parent_row].id);
     case CLOSED:
-        return names_outside_number(answer, row->closed_ns);
+        return names_outside_number(answer, snapshot_closed_ns(s, row));
     case PEAK:
         return get_peak(&row->peaks, name->offset, answer);
     case TOTAL:

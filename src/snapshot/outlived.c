@@ -56,7 +56,7 @@ static void add_aged(struct jespan_outlived *site, uint64_t age_ns, uint64_t byt
     site->bytes_by_age[i] += bytes;
 }
 
-static void add_row(struct table *t, const struct snapshot_row *row)
+static void add_row(struct table *t, const struct snapshot *s, const struct snapshot_row *row)
 {
     struct jespan_outlived *site = find(t, row->name);
     if (!site->name) {
@@ -65,14 +65,14 @@ static void add_row(struct table *t, const struct snapshot_row *row)
     }
     site->objects += row->totals.outlived_objects;
     site->bytes += row->totals.outlived_bytes;
-    add_aged(site, row->closed_ns, row->totals.outlived_bytes);
+    add_aged(site, snapshot_closed_ns(s, row), row->totals.outlived_bytes);
 }
 
 static void fill(struct table *t, const struct snapshot *s)
 {
     for (const struct snapshot_row *row = s->rows; row < s->rows + s->n_rows; row++)
         if (row->totals.outlived_objects)
-            add_row(t, row);
+            add_row(t, s, row);
 }
 
 /* Moves the sites to the front of the table, in any order. */

@@ -71,7 +71,7 @@ static struct snapshot_mapping *get_mapping(struct snapshot_mapping *old, size_t
 static bool lay_out(struct snapshot_builder *b, const struct extent *n, struct snapshot *old)
 {
     b->mapping = get_mapping((struct snapshot_mapping *)old,
-                             sizeof *b->mapping + n->rows * (sizeof *b->rows + sizeof *b->below + sizeof *b->children_wall) +
+                             sizeof *b->mapping + n->rows * (sizeof *b->rows + sizeof *b->below + sizeof *b->walls) +
                                  b->end * (sizeof *b->places + 2 * sizeof *b->list) + n->labels * sizeof *b->label +
                                  n->ages * sizeof *b->ages + n->stacks * sizeof *b->stacks + n->text_bytes);
     if (!b->mapping)
@@ -82,16 +82,17 @@ static bool lay_out(struct snapshot_builder *b, const struct extent *n, struct s
     b->labels_end = (struct snapshot_label *)b->ages;
     b->stacks = (struct snapshot_stack *)(b->ages + n->ages);
     b->below = (struct below *)(b->stacks + n->stacks);
-    b->children_wall = (uint64_t *)(b->below + n->rows);
-    struct place *places = (struct place *)(b->children_wall + n->rows);
+    b->walls = (struct walls *)(b->below + n->rows);
+    struct place *places = (struct place *)(b->walls + n->rows);
     b->list = (uint32_t *)(places + b->end);
     b->text = (char *)(b->list + 2 * b->end);
     b->text_end = b->text + n->text_bytes;
     *b->mapping = (struct snapshot_mapping){
-        .bytes = b->mapping->bytes, .below = b->below, .children_wall = b->children_wall, .places = places, .list = b->list,
+        .bytes = b->mapping->bytes, .below = b->below, .walls = b->walls, .places = places, .list = b->list,
         .public = {.n_rows = n->rows, .rows = b->rows, .n_ages = n->ages, .ages = b->ages, .n_stacks = n->stacks, .stacks = b->stacks,
-                   .epoch = b->epoch, .pid = b->view->pid, .from_outside = b->view->outside}};
-    memset(b->children_wall, 0, n->rows * sizeof *b->children_wall);
+                   .epoch = b->epoch, .ticks = b->time, .scale = b->scale, .pid = b->view->pid,
+                   .from_outside = b->view->outside}};
+    memset(b->walls, 0, n->rows * sizeof *b->walls);
     b->view->epoch = b->epoch;
     return true;
 }
@@ -163,6 +164,13 @@ void snapshot_free(struct snapshot *s)
     struct snapshot_mapping *mapping = (struct snapshot_mapping *)s;
     if (mapping)
         meta_return(mapping, mapping->bytes);
+}
+
+uint64_t snapshot_closed_ns(const struct snapshot *s, const struct snapshot_row *row)
+{
+    if (!row->closed_time)
+        return 0;
+    return clock_ticks_to_ns(s->ticks > row->closed_time ? s->ticks - row->closed_time : 0, s->scale) + 1;
 }
 
 const struct snapshot_row *snapshot_find(const struct snapshot *s, uint32_t id)

@@ -57,9 +57,9 @@ struct snapshot_row {
     /* The time that its spans were open, which is its inclusive wall time. totals.wall is that less the wall time of
      * contexts below, at least 0. If the context is no span: its own busy time and its children's wall time. */
     uint64_t wall_ns;
-    /* How long ago the last of its spans closed; 0: none did. The end of a JESPAN() block is known to the time between
-     * two snapshots. */
-    uint64_t closed_ns;
+    /* When the last of its spans closed, in ticks of the clock; 0: none did. The end of a JESPAN() block is known to the time
+     * between two snapshots. */
+    uint64_t closed_time;
     struct snapshot_peaks peaks; /* of the root, `total_bytes` is the process's peak */
 };
 
@@ -105,6 +105,7 @@ struct snapshot {
     struct snapshot_peaks retired_peaks; /* the highest of any of them; `at_peak_bytes` of all together */
     struct totals all;     /* rows and retired */
     uint64_t pending_bytes; /* freed by the program, and not yet given back to jemalloc */
+    uint64_t ticks, scale;  /* of clock.h, for snapshot_closed_ns(): when this was taken; 0 where times are not tracked */
     const struct program *program; /* NULL: that of the calling process */
     const char *code_maps;         /* its mapped files, as lines of /proc/PID/maps; NULL: to be read there */
     const char *note;              /* for readers of a dump. NULL: none */
@@ -144,6 +145,9 @@ static inline uint64_t snapshot_peak_bytes(const struct snapshot *s)
 {
     return s->n_rows ? s->rows[0].peaks.total_bytes : 0;
 }
+
+/* How long ago the last of a row's spans closed, at least 1 ns; 0: none did. */
+uint64_t snapshot_closed_ns(const struct snapshot *s, const struct snapshot_row *row);
 
 /* The row of a context, or NULL. */
 const struct snapshot_row *snapshot_find(const struct snapshot *s, uint32_t id);

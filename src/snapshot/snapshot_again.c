@@ -3,9 +3,9 @@
  *
  * That is possible where the view keeps sums of counters (sums_kept.h), each id has the life that it had then, and no peak
  * was raised by a look. A row stands if its chunk does, from that snapshot on (kept_chunk.since), so the memory may be that of
- * any earlier snapshot of the view. What passes by itself, the wall time of open spans and the age of closed ones, is computed
- * for all rows out of the begins in struct seen. What a row adds to others, to peaks above it and to the sum of all rows, is
- * corrected by the difference. The result is, to the byte, what snapshot.c builds in its steps: tests/unit/snapshot/test_again.c.
+ * any earlier snapshot of the view. What passes by itself, the wall time of open spans, is computed out of their begins in struct
+ * passing. What a row adds to others, to times and peaks above it and to the sum of all rows, is corrected by the difference. The
+ * result is, to the byte, what snapshot.c builds in its steps: tests/unit/snapshot/test_again.c.
  *
  * Periods, stacks, and contexts that were recycled add to several rows. With them, and where ids were given out or
  * recycled since, the snapshot is built from the beginning. */
@@ -71,16 +71,21 @@ void builder_open_row(struct snapshot_builder *b, uint32_t row)
         return;
     b->below[row].opened = b->epoch;
     b->list[b->end + b->n_opened++] = row;
-    totals_subtract(&b->mapping->rows_sum, &b->rows[row].totals);
+    struct totals *sum = &b->mapping->rows_sum;
+    uint64_t wall = sum->wall, idle = sum->idle;
+    totals_subtract(sum, &b->rows[row].totals);
+    sum->wall = wall; /* these remain until set_self() */
+    sum->idle = idle;
     builder_add_below(b, row, -totals_inuse_bytes(&b->rows[row].totals));
 }
 
-/* Labels stay where they are. Only damaged books have another parent now. */
+/* Labels and times stay as they are. Only damaged books have another parent now. */
 static int fill_again(struct snapshot_builder *b, uint32_t first, const struct totals *sums)
 {
     struct kept_row {
         const struct snapshot_label *labels;
         uint32_t n_labels, parent_row;
+        uint64_t wall, idle;
     } kept[READING_CHUNK];
     uint32_t n = (uint32_t)lesser(READING_CHUNK, b->end - first);
     for (uint32_t i = 0; i < n; i++) {
@@ -89,7 +94,7 @@ static int fill_again(struct snapshot_builder *b, uint32_t first, const struct t
         if (!place_has_row(place))
             continue;
         builder_open_row(b, place->row);
-        kept[i] = (struct kept_row){row->labels, row->n_labels, row->parent_row};
+        kept[i] = (struct kept_row){row->labels, row->n_labels, row->parent_row, row->totals.wall, row->totals.idle};
     }
     int error = builder_fill_chunk(b, first, sums);
     for (uint32_t i = 0; !error && !b->has_dropped && i < n; i++) {
@@ -101,6 +106,8 @@ static int fill_again(struct snapshot_builder *b, uint32_t first, const struct t
         row->n_labels = kept[i].n_labels;
         b->has_dropped |= row->parent_row != kept[i].parent_row;
         builder_note_times(b, place->row);
+        row->totals.wall = kept[i].wall;
+        row->totals.idle = kept[i].idle;
     }
     return error;
 }
@@ -129,46 +136,65 @@ static uint64_t wall_of(const struct snapshot_builder *b, uint32_t id)
     return builder_to_ns(b, at_least_0(ticks));
 }
 
-/* Ids that were recycled may have parents that come after them. */
-static void add_children_walls(struct snapshot_builder *b)
+static void set_wall(struct snapshot_builder *b, uint32_t at, const struct passing *passing, uint64_t wall)
 {
-    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < b->end; id++)
-        if (b->places[id].life && b->places[id].kind == CONTEXT_SPAN)
-            b->children_wall[b->view->passing[id].parent_row] += wall_of(b, id);
+    uint64_t more = wall - b->walls[at].own;
+    b->walls[at].own = wall;
+    if (at)
+        b->walls[passing->parent_row].children += more;
 }
 
-static void set_times(struct snapshot_builder *b, uint32_t id, bool adds_to_parent)
+/* The wall time less that of spans below, and of a row that is no span, the wall time. Its parent is the root. */
+static void set_self(struct snapshot_builder *b, uint32_t at, struct passing *passing, bool is_span)
 {
-    const struct place *place = &b->places[id];
-    struct passing *passing = &b->view->passing[id];
-    struct snapshot_row *row = &b->rows[place->row];
-    bool is_span = place->kind == CONTEXT_SPAN;
-    uint64_t children = b->children_wall[place->row] + passing->recycled, wall = is_span ? wall_of(b, id) : passing->busy + children;
-    if ((adds_to_parent || !is_span) && place->row)
-        b->children_wall[passing->parent_row] += wall;
-    uint64_t self = wall - lesser(children, wall), idle = self > passing->busy ? self - passing->busy : 0;
+    struct snapshot_row *row = &b->rows[at];
+    struct totals *sum = &b->mapping->rows_sum;
+    uint64_t children = b->walls[at].children + passing->recycled;
+    if (!is_span)
+        set_wall(b, at, passing, passing->busy + children);
+    uint64_t wall = b->walls[at].own, self = wall - lesser(children, wall), idle = self > passing->busy ? self - passing->busy : 0;
     builder_raise_to(&passing->shown.wall, &self);
     builder_raise_to(&passing->shown.idle, &idle);
     builder_raise_to(&passing->shown.wall_inclusive, &wall);
+    sum->wall += self - row->totals.wall;
+    sum->idle += idle - row->totals.idle;
     row->totals.wall = self;
     row->totals.idle = idle;
     row->wall_ns = wall;
-    row->closed_ns = is_span && passing->closed_time ? builder_age_ns(b, b->time, passing->closed_time) : 0;
-    b->mapping->rows_sum.wall += self;
-    b->mapping->rows_sum.idle += idle;
 }
 
-/* From the last row to the first, so that children come before their parents. */
-static void pass_time(struct snapshot_builder *b)
+/* All rows of a chunk that was filled, and those with open spans of one that stands. Other spans stay as they are, also if time
+ * passes below them: their own time only becomes less by that, and what was shown never does. */
+static void pass_chunk(struct snapshot_builder *b, uint32_t first, uint64_t epoch, bool sets_wall, bool sets_self)
+{
+    const struct kept_chunk *kept = sums_kept_chunk(b->view, first);
+    bool is_filled = kept->since > epoch;
+    if (!is_filled && !kept->has_open && first)
+        return;
+    for (uint32_t id = (uint32_t)lesser(b->end, first + READING_CHUNK); id-- > (first ? first : CONTEXT_ID_ROOT);) {
+        const struct place *place = &b->places[id];
+        struct passing *passing = &b->view->passing[id];
+        bool is_span = place->kind == CONTEXT_SPAN;
+        if (!place->life || id == CONTEXT_ID_UNSAMPLED ||
+            !(is_filled || passing->handles & ~PASSING_HAS_REST || id == CONTEXT_ID_ROOT))
+            continue;
+        if (is_span && sets_wall)
+            set_wall(b, place->row, passing, wall_of(b, id));
+        if (sets_self)
+            set_self(b, place->row, passing, is_span);
+    }
+}
+
+/* `epoch` is that of the former snapshot. From the last to the first: so children come before their parents, unless ids were
+ * recycled, and the root comes last. */
+static void pass_time(struct snapshot_builder *b, uint64_t epoch)
 {
     bool parents_first = b->mapping->parents_first;
-    memset(b->children_wall, 0, b->mapping->public.n_rows * sizeof *b->children_wall);
-    if (!parents_first)
-        add_children_walls(b);
-    b->mapping->rows_sum.wall = b->mapping->rows_sum.idle = 0;
-    for (uint32_t id = b->end; id-- > CONTEXT_ID_ROOT;)
-        if (b->places[id].life && id != CONTEXT_ID_UNSAMPLED)
-            set_times(b, id, parents_first);
+    uint32_t chunks = (b->end + READING_CHUNK - 1) / READING_CHUNK;
+    for (uint32_t chunk = chunks; !parents_first && chunk--;)
+        pass_chunk(b, chunk * READING_CHUNK, epoch, true, false);
+    for (uint32_t chunk = chunks; chunk--;)
+        pass_chunk(b, chunk * READING_CHUNK, epoch, parents_first, true);
 }
 
 /* ---- All together ---- */
@@ -182,7 +208,7 @@ static void close_rows(struct snapshot_builder *b)
         uint64_t wall = sum->wall, idle = sum->idle;
         builder_keep_shown(&b->view->seen[row->id].shown, &b->view->passing[row->id].shown, &row->totals);
         totals_add(sum, &row->totals);
-        sum->wall = wall; /* pass_time() has added these */
+        sum->wall = wall; /* these have been added */
         sum->idle = idle;
         builder_add_below(b, at, totals_inuse_bytes(&row->totals));
     }
@@ -199,10 +225,10 @@ static void raise_peaks(struct snapshot_builder *b)
 }
 
 /* Whether it is a peak is known when rows are closed. If that is not as it was, all rows change. */
-static bool finish(struct snapshot_builder *b)
+static bool finish(struct snapshot_builder *b, uint64_t epoch)
 {
     struct snapshot_mapping *m = b->mapping;
-    pass_time(b);
+    pass_time(b, epoch);
     close_rows(b);
     if (builder_is_peak(b) != m->is_peak)
         return false;
@@ -210,6 +236,15 @@ static bool finish(struct snapshot_builder *b)
     builder_finish_retired(b, m->is_peak);
     builder_finish_all(b);
     return true;
+}
+
+/* Whether a row has negative frees, now that buffered ones are added. They are seldom: builder_floor_frees(). */
+static bool owes_frees(const struct snapshot_builder *b)
+{
+    bool owes = false;
+    for (uint32_t i = 0; b->owes_frees && i < b->n_opened; i++)
+        owes |= totals_owe_frees(&b->rows[b->list[b->end + i]].totals);
+    return owes;
 }
 
 /* Returns 1, 0 if the snapshot has to be built from the beginning, or a negative errno. */
@@ -227,10 +262,10 @@ static int refresh(struct snapshot_builder *b)
     if (error || b->has_dropped)
         return error;
     uint64_t pending_bytes = b->view->reader->end(b->reading, builder_add_buffered, b);
-    *s = (struct snapshot){.n_rows = s->n_rows, .rows = s->rows, .ages = s->ages, .stacks = s->stacks, .epoch = b->epoch,
-                           .pid = b->view->pid, .from_outside = s->from_outside, .pending_bytes = pending_bytes};
+    *s = (struct snapshot){.n_rows = s->n_rows, .rows = s->rows, .ages = s->ages, .stacks = s->stacks, .epoch = b->epoch, .ticks = b->time,
+                           .scale = b->scale, .pid = b->view->pid, .from_outside = s->from_outside, .pending_bytes = pending_bytes};
     error = builder_validate_rest(b, &rests);
-    return error ? error : rests && !b->owes_frees && finish(b);
+    return error ? error : rests && !owes_frees(b) && finish(b, epoch);
 }
 
 int builder_again(struct snapshot_builder *b, struct snapshot *old)
@@ -245,7 +280,7 @@ int builder_again(struct snapshot_builder *b, struct snapshot *old)
     b->mapping = m;
     b->rows = (struct snapshot_row *)(m + 1);
     b->below = m->below;
-    b->children_wall = m->children_wall;
+    b->walls = m->walls;
     b->list = m->list;
     b->places = m->places;
     b->last_special_row = m->last_special_row;

@@ -26,9 +26,15 @@ struct place {
 
 /* What the peaks of a row are computed from. */
 struct below {
-    uint64_t inuse;                 /* bytes that it and all rows below it have in use */
-    uint64_t own_peak, total_peak;  /* those that looks have seen */
-    uint64_t opened;                /* the snapshot (its epoch) that changed the row: snapshot_again.c */
+    uint64_t inuse;                /* bytes that it and all rows below it have in use */
+    uint64_t own_peak, total_peak; /* those that looks have seen */
+    uint64_t opened;               /* the snapshot (its epoch) that changed the row: snapshot_again.c */
+};
+
+/* Wall times of a row, in ns, before they are raised to what was shown. */
+struct walls {
+    uint64_t own; /* a part of its parent's `children` */
+    uint64_t children;
 };
 
 /* The mapping of a snapshot. Rows, labels, ages, stacks, what is below rows, places and the text of labels follow the
@@ -37,7 +43,7 @@ struct snapshot_mapping {
     struct snapshot public;
     size_t bytes;
     struct below *below;     /* by row */
-    uint64_t *children_wall; /* by row */
+    struct walls *walls;     /* by row */
     struct place *places;    /* by id */
     uint32_t *list;          /* room for two numbers by id */
     /* For the next snapshot in this memory: snapshot_again.c. */
@@ -78,13 +84,13 @@ struct snapshot_builder {
     struct snapshot_age *ages;
     struct snapshot_stack *stacks;
     char *text, *text_end; /* where the next label's text goes */
-    bool owes_frees;       /* a context has negative frees: builder_floor_frees() */
+    bool owes_frees;       /* a context has negative frees before buffered ones are added, or then still: builder_floor_frees() */
     bool is_again;         /* rows are those of an earlier snapshot: snapshot_again.c */
     bool has_dropped;      /* rows without id, and ages of row NO_ROW, are to be removed */
     void *scratch;         /* memory that is needed only while the snapshot is built */
     size_t scratch_bytes;
     struct place *places;    /* by id */
-    uint64_t *children_wall; /* by row. In ns */
+    struct walls *walls;     /* by row */
     uint64_t *recycled_wall; /* by row; there are no more rows than ids. The part of recycled children, in ticks */
     struct below *below;     /* by row */
     uint32_t *list;          /* as in the mapping */

@@ -221,7 +221,7 @@ static void drop(struct snapshot_builder *b, uint32_t id)
     } else {
         struct snapshot_row *row = &b->rows[place->row];
         if (row->id && row->kind == CONTEXT_SPAN)
-            b->children_wall[row->parent_row] -= row->wall_ns;
+            b->walls[row->parent_row].children -= row->wall_ns;
         row->id = 0;
     }
     place->life = 0;

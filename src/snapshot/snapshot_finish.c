@@ -14,7 +14,7 @@ static uint32_t pack_rows(struct snapshot_builder *b)
         now[i] = b->rows[i].id ? n : NO_ROW;
         if (!b->rows[i].id)
             continue;
-        b->children_wall[n] = b->children_wall[i];
+        b->walls[n] = b->walls[i];
         b->recycled_wall[n] = b->recycled_wall[i];
         if (b->past)
             b->past[n] = b->past[i];
@@ -97,13 +97,13 @@ static void set_self_wall(struct snapshot_row *row, uint64_t wall)
 static void subtract_children_wall(struct snapshot_builder *b, uint32_t i)
 {
     struct snapshot_row *row = &b->rows[i];
-    uint64_t children = b->children_wall[i] + builder_to_ns(b, b->recycled_wall[i]);
+    uint64_t children = b->walls[i].children + builder_to_ns(b, b->recycled_wall[i]);
     bool is_special = i <= b->last_special_row && row->kind != CONTEXT_SPAN;
     if (!children && !is_special)
         return;
     if (is_special) {
-        row->wall_ns = row->totals.busy + children;
-        b->children_wall[row->parent_row] += i ? row->wall_ns : 0;
+        b->walls[i].own = row->wall_ns = row->totals.busy + children;
+        b->walls[row->parent_row].children += i ? row->wall_ns : 0;
     }
     set_self_wall(row, row->wall_ns - lesser(children, row->wall_ns));
 }

@@ -203,7 +203,7 @@ static void fold_totals(struct snapshot_builder *b, uint32_t i, const struct tot
     row->wall_ns += t->wall;
     row->open_spans += (uint32_t)(t->enters - t->exits);
     if (row->kind == CONTEXT_SPAN)
-        b->children_wall[row->parent_row] += t->wall;
+        b->walls[row->parent_row].children += t->wall;
 }
 
 static void fold_past(struct snapshot_builder *b, uint32_t row, struct totals *past)

@@ -47,8 +47,7 @@ static void fill_closed(struct snapshot_builder *b, struct snapshot_row *row, co
     else if (seen->exits != row->totals.exits)
         passing->closed_time = b->time;
     seen->exits = row->totals.exits;
-    if (passing->closed_time)
-        row->closed_ns = builder_age_ns(b, b->time, passing->closed_time);
+    row->closed_time = passing->closed_time;
 }
 
 void builder_times_to_ns(const struct snapshot_builder *b, struct totals *t)
@@ -68,7 +67,7 @@ struct totals builder_own_figures(struct snapshot_builder *b, uint32_t id, const
     struct totals own = *sum;
     if (b->places[id].life > 1) {
         totals_subtract(&own, &b->block->bases[id % BLOCK_IDS]);
-        b->owes_frees |= (int64_t)own.free_objects < 0 || (int64_t)own.free_bytes < 0;
+        b->owes_frees |= totals_owe_frees(&own);
     }
     own.opens += load_relaxed(&c->opens);
     own.wall += timing_resolve_open(load_relaxed(&c->wall), load_relaxed(&c->handles), b->time);
@@ -78,12 +77,15 @@ struct totals builder_own_figures(struct snapshot_builder *b, uint32_t id, const
     return own;
 }
 
-/* For now all wall time is the row's own. builder_finish() corrects it when all rows are filled. */
-static void fill_wall(struct snapshot_builder *b, struct snapshot_row *row)
+/* For now all wall time is the row's own. builder_finish() corrects it when all rows are filled. Where rows are used again,
+ * snapshot_again.c does all this. */
+static void fill_wall(struct snapshot_builder *b, struct snapshot_row *row, struct walls *walls)
 {
     row->wall_ns = row->totals.wall;
-    if (row->kind == CONTEXT_SPAN)
-        b->children_wall[row->parent_row] += row->wall_ns;
+    if (row->kind != CONTEXT_SPAN || b->is_again)
+        return;
+    walls->own = row->wall_ns;
+    b->walls[row->parent_row].children += row->wall_ns;
 }
 
 /* What the row's wall time is computed from while its counters stand. */
@@ -133,7 +135,7 @@ static int fill_row(struct snapshot_builder *b, uint32_t id, const struct totals
     note_below(b, place->row);
     note_passing(b, row, sum);
     row->open_spans = load_relaxed(&c->handles) + (uint32_t)(row->totals.enters - row->totals.exits);
-    fill_wall(b, row);
+    fill_wall(b, row, &b->walls[place->row]);
     builder_note_recycled(b, id);
     if (row->kind == CONTEXT_SPAN) {
         builder_fill_outlived(b, row);
@@ -176,6 +178,17 @@ int builder_read_sums(struct snapshot_builder *b, uint32_t first, const uint32_t
     return error;
 }
 
+/* Notes whether rows of the chunk change by themselves. */
+static void note_open(struct snapshot_builder *b, uint32_t first)
+{
+    struct kept_chunk *kept = sums_kept_chunk(b->view, first);
+    bool has_open = false;
+    for (uint32_t id = first; kept && id < b->end && id < first + READING_CHUNK; id++)
+        has_open |= b->places[id].life & 1 && load_relaxed(&b->block->contexts[id % BLOCK_IDS].handles);
+    if (kept)
+        kept->has_open = has_open;
+}
+
 int builder_fill_chunk(struct snapshot_builder *b, uint32_t first, const struct totals *sums)
 {
     int error = 0;
@@ -191,6 +204,7 @@ int builder_fill_chunk(struct snapshot_builder *b, uint32_t first, const struct 
         else
             error = fill_row(b, id, &sums[id - first]);
     }
+    note_open(b, first);
     return error;
 }
 
@@ -249,8 +263,11 @@ void builder_floor_frees(struct snapshot_builder *b)
     struct snapshot *s = &b->mapping->public;
     if (!b->owes_frees)
         return;
-    for (struct snapshot_row *row = b->rows; row < b->rows + s->n_rows; row++)
+    b->owes_frees = false;
+    for (struct snapshot_row *row = b->rows; row < b->rows + s->n_rows; row++) {
+        b->owes_frees |= totals_owe_frees(&row->totals);
         totals_floor_frees(&row->totals);
+    }
     for (struct snapshot_age *age = b->ages; age < b->ages + s->n_ages; age++)
         totals_floor_frees(&age->totals);
 }

@@ -33,6 +33,7 @@ struct kept_chunk {
     uint64_t since; /* the snapshot (its epoch) from which on rows are as the sums say; older ones may have others */
     bool closed; /* the last reading saw all enters with their exits */
     bool stands;
+    bool has_open; /* spans of its contexts are open, so their rows change by themselves */
     struct totals sums[READING_CHUNK];
 };
 

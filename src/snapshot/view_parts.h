@@ -30,7 +30,7 @@ struct seen {
     uint64_t outlived_objects, outlived_bytes;
 };
 
-/* What the times of a row that pass by themselves are computed from. One cache line, since snapshot_again.c does so for all rows. */
+/* What the times of a row that pass by themselves are computed from. In one cache line: snapshot_again.c does so for each open span. */
 struct passing {
     uint32_t handles; /* of the context. Their highest bit: wall_rest is not 0 */
     uint32_t parent_row;
