@@ -108,12 +108,14 @@ static inline void totals_floor_inuse(struct totals *sum)
     sum->alloc_bytes += at_least_0(-totals_inuse_bytes(sum));
 }
 
-/* Raises frees to 0 where a subtraction left them negative: the base contained buffered frees that neither the buffer
- * nor the counter showed just now. */
+/* Whether a subtraction left negative frees: the base contained buffered frees, which the buffer or the counter has now, or,
+ * just now, neither of them. */
 static inline bool totals_owe_frees(const struct totals *sum)
 {
     return (int64_t)sum->free_objects < 0 || (int64_t)sum->free_bytes < 0;
 }
+
+/* Raises negative frees to 0. */
 static inline void totals_floor_frees(struct totals *sum)
 {
     sum->free_objects = at_least_0(sum->free_objects);

@@ -14,12 +14,14 @@
 #include "heap/timing.h"
 #include "snapshot/snapshot_builder.h"
 
-static bool parents_first(const struct snapshot_builder *b)
+static bool note_parents(const struct snapshot_builder *b)
 {
-    bool are = true;
-    for (uint32_t i = 1; i < b->mapping->public.n_rows; i++)
-        are &= b->rows[i].parent_row < i;
-    return are;
+    bool parents_first = true;
+    for (uint32_t i = 1; i < b->mapping->public.n_rows; i++) {
+        b->walls[i].parent_row = b->rows[i].parent_row;
+        parents_first &= b->rows[i].parent_row < i;
+    }
+    return parents_first;
 }
 
 /* Whether there is room for what is remembered of all contexts. */
@@ -44,7 +46,7 @@ void builder_keep_rows(struct snapshot_builder *b)
     m->sequence = b->sequence;
     m->last_special_row = b->last_special_row;
     m->is_peak = builder_is_peak(b);
-    m->parents_first = parents_first(b);
+    m->parents_first = note_parents(b);
 }
 
 static bool fits(const struct snapshot_builder *b, const struct snapshot_mapping *m)
@@ -136,12 +138,13 @@ static uint64_t wall_of(const struct snapshot_builder *b, uint32_t id)
     return builder_to_ns(b, at_least_0(ticks));
 }
 
-static void set_wall(struct snapshot_builder *b, uint32_t at, const struct passing *passing, uint64_t wall)
+static void set_wall(struct snapshot_builder *b, uint32_t at, uint64_t wall)
 {
-    uint64_t more = wall - b->walls[at].own;
-    b->walls[at].own = wall;
+    struct walls *walls = &b->walls[at];
+    uint64_t more = wall - walls->own;
+    walls->own = wall;
     if (at)
-        b->walls[passing->parent_row].children += more;
+        b->walls[walls->parent_row].children += more;
 }
 
 /* The wall time less that of spans below, and of a row that is no span, the wall time. Its parent is the root. */
@@ -151,7 +154,7 @@ static void set_self(struct snapshot_builder *b, uint32_t at, struct passing *pa
     struct totals *sum = &b->mapping->rows_sum;
     uint64_t children = b->walls[at].children + passing->recycled;
     if (!is_span)
-        set_wall(b, at, passing, passing->busy + children);
+        set_wall(b, at, passing->busy + children);
     uint64_t wall = b->walls[at].own, self = wall - lesser(children, wall), idle = self > passing->busy ? self - passing->busy : 0;
     builder_raise_to(&passing->shown.wall, &self);
     builder_raise_to(&passing->shown.idle, &idle);
@@ -163,8 +166,14 @@ static void set_self(struct snapshot_builder *b, uint32_t at, struct passing *pa
     row->wall_ns = wall;
 }
 
+static bool passes(uint32_t id, const struct passing *passing)
+{
+    return id <= CONTEXT_ID_UNSAMPLED || builder_is_open(passing->handles & ~PASSING_HAS_REST, passing->wall);
+}
+
 /* All rows of a chunk that was filled, and those with open spans of one that stands. Other spans stay as they are, also if time
- * passes below them: their own time only becomes less by that, and what was shown never does. */
+ * passes below them: their own time only becomes less by that, and what was shown never does. Of what is no span, only the root and
+ * jespan itself have others below them, whose time is theirs. */
 static void pass_chunk(struct snapshot_builder *b, uint32_t first, uint64_t epoch, bool sets_wall, bool sets_self)
 {
     const struct kept_chunk *kept = sums_kept_chunk(b->view, first);
@@ -175,11 +184,10 @@ static void pass_chunk(struct snapshot_builder *b, uint32_t first, uint64_t epoc
         const struct place *place = &b->places[id];
         struct passing *passing = &b->view->passing[id];
         bool is_span = place->kind == CONTEXT_SPAN;
-        if (!place->life || id == CONTEXT_ID_UNSAMPLED ||
-            !(is_filled || passing->handles & ~PASSING_HAS_REST || id == CONTEXT_ID_ROOT))
+        if (!place->life || id == CONTEXT_ID_UNSAMPLED || !(is_filled || passes(id, passing)))
             continue;
         if (is_span && sets_wall)
-            set_wall(b, place->row, passing, wall_of(b, id));
+            set_wall(b, place->row, wall_of(b, id));
         if (sets_self)
             set_self(b, place->row, passing, is_span);
     }

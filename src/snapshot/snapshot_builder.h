@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "heap/timing.h"
 #include "snapshot/reading.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/view_parts.h"
@@ -35,6 +36,7 @@ struct below {
 struct walls {
     uint64_t own; /* a part of its parent's `children` */
     uint64_t children;
+    uint32_t parent_row;
 };
 
 /* The mapping of a snapshot. Rows, labels, ages, stacks, what is below rows, places and the text of labels follow the
@@ -118,6 +120,12 @@ static inline struct snapshot_peaks builder_peaks(const struct context_peaks *p)
 static inline bool place_has_row(const struct place *p)
 {
     return p->life & 1 && !tree_is_part((enum context_kind)p->kind);
+}
+
+/* Whether the wall time of a context passes: it has open spans, or its word (heap/timing.h) is just being changed. */
+static inline bool builder_is_open(uint32_t handles, uint64_t wall)
+{
+    return handles || !timing_is_over(wall);
 }
 
 /* How long before `now` a time was, both in ticks; at least 1 ns. */

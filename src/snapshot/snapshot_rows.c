@@ -98,7 +98,6 @@ static void note_passing(struct snapshot_builder *b, const struct snapshot_row *
     seen->wall_rest = sum->wall - (row->generation ? b->block->bases[i].wall : 0);
     passing->handles = load_relaxed(&c->handles) | (seen->wall_rest ? PASSING_HAS_REST : 0);
     passing->wall = load_relaxed(&c->wall);
-    passing->parent_row = row->parent_row;
 }
 
 /* Where rows are used again, what lies below a row is corrected by what changes. */
@@ -173,18 +172,21 @@ int builder_read_sums(struct snapshot_builder *b, uint32_t first, const uint32_t
         return 0;
     kept->since = b->epoch;
     int error = reader->chunk(b->reading, first, kept->sums);
-    if (!error)
+    if (error)
+        kept->stands = false;
+    else
         sums_kept_note(kept);
     return error;
 }
 
-/* Notes whether rows of the chunk change by themselves. */
+/* Notes whether rows of the chunk change by themselves: spans are open, or one is just being closed. */
 static void note_open(struct snapshot_builder *b, uint32_t first)
 {
     struct kept_chunk *kept = sums_kept_chunk(b->view, first);
     bool has_open = false;
     for (uint32_t id = first; kept && id < b->end && id < first + READING_CHUNK; id++)
-        has_open |= b->places[id].life & 1 && load_relaxed(&b->block->contexts[id % BLOCK_IDS].handles);
+        has_open |= b->places[id].life & 1 && builder_is_open(load_relaxed(&b->block->contexts[id % BLOCK_IDS].handles),
+                                                              load_relaxed(&b->block->contexts[id % BLOCK_IDS].wall));
     if (kept)
         kept->has_open = has_open;
 }

@@ -247,10 +247,14 @@ static bool same_snapshot(const struct snapshot *a, const struct snapshot *b)
     return same;
 }
 
-/* The root's row is opened in each snapshot that uses rows again, since the test's own thread counts in its chunk. */
+/* Some row is opened in each snapshot that uses rows again, since the test's own thread counts. */
 static bool is_again(const struct snapshot *s)
 {
-    return ((const struct snapshot_mapping *)s)->below[0].opened == s->epoch;
+    const struct below *below = ((const struct snapshot_mapping *)s)->below;
+    bool is = false;
+    for (uint32_t i = 0; i < s->n_rows; i++)
+        is |= below[i].opened == s->epoch;
+    return is;
 }
 
 static void take(bool seldom_too)
@@ -329,6 +333,23 @@ static void test_rows_that_are_used_again(void **state)
     assert_true(seldom_again > rounds / 40);
 }
 
+/* Of what is no span, jespan's own context may have spans below it, and its time is theirs. No thread counts in
+ * the chunk of that context. */
+static void test_time_below_what_is_no_span(void **state)
+{
+    (void)state;
+    JESPAN_SITE(site, "below");
+    jespan_span_t *span = jespan_open(&site, CONTEXT_ID_SELF, NULL, 0);
+    assert_non_null(span);
+    for (int i = 0; i < 8; i++) {
+        pass_time(&director);
+        compare(true);
+    }
+    assert_int_equal(wrong, 0);
+    assert_true(view->kept[0].stands);
+    assert_int_equal(jespan_close(span), 0);
+}
+
 /* ---- Begin and end ---- */
 
 static int begin(void **state)
@@ -347,6 +368,9 @@ static int begin(void **state)
             jespan_exit(spans[i / 3]);
         error |= !spans[i];
     }
+    pthread_setname_np(pthread_self(), "renamed"); /* from here on, this thread counts in a context behind the others */
+    for (int i = 0; i < 1000; i++)
+        allocate(&director);
     jespan_span_t *above = open_above();
     clock_now += (uint64_t)1 << 45;
     error |= jespan_close(above);
@@ -377,6 +401,7 @@ static int end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_that_are_used_again)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_that_are_used_again),
+                                       cmocka_unit_test(test_time_below_what_is_no_span)};
     return cmocka_run_group_tests(tests, begin, end);
 }
