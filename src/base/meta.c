@@ -83,23 +83,14 @@ void *meta_map(size_t bytes)
     return p;
 }
 
-static void unmap_quietly(char *start, size_t bytes)
-{
-    int saved = errno;
-    if (bytes)
-        munmap(start, bytes);
-    errno = saved;
-}
-
 void *meta_map_hot(size_t bytes, size_t hot)
 {
-    char *p = map_pages(bytes + META_RANGE_BYTES);
+    char *p = meta_map(bytes + META_RANGE_BYTES);
     if (!p)
         return meta_map(bytes);
     char *start = (char *)(((uintptr_t)p + hot + META_RANGE_BYTES - 1) & ~(META_RANGE_BYTES - 1)) - hot;
-    unmap_quietly(p, (size_t)(start - p));
-    unmap_quietly(start + bytes, (size_t)(p + META_RANGE_BYTES - start));
-    atomic_fetch_add_explicit(&map_bytes, bytes, memory_order_relaxed);
+    meta_unmap(p, (size_t)(start - p));
+    meta_unmap(start + bytes, (size_t)(p + META_RANGE_BYTES - start));
     return start;
 }
 

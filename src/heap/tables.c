@@ -11,7 +11,7 @@
 #include "base/meta.h"
 #include "heap/classes.h"
 
-#define CHUNK_BYTES ((uintptr_t)64 * 1024) /* chunks are aligned to their size */
+#define CHUNK_BYTES TABLES_ALIGN /* chunks are aligned to their size */
 #define REGION_BYTES HEADER_MORE_BYTES /* of chunks. As many for the second words of their headers follow */
 #define PAGE_BYTES HEADER_PAGE_BYTES
 #define TIDY_BYTES ((uint64_t)256 * 1024)

@@ -171,9 +171,9 @@ static bool passes(uint32_t id, const struct passing *passing)
     return id <= CONTEXT_ID_UNSAMPLED || builder_is_open(passing->handles & ~PASSING_HAS_REST, passing->wall);
 }
 
-/* All rows of a chunk that was filled, and those with open spans of one that stands. Other spans stay as they are, also if time
- * passes below them: their own time only becomes less by that, and what was shown never does. Of what is no span, only the root and
- * jespan itself have others below them, whose time is theirs. */
+/* All rows of a chunk that was filled, and those with open spans of one that stands. Other spans stay as they are.
+ * Time that passes below a span only makes its own time less, and times that were shown never become less. The contexts of the root
+ * and of jespan itself are no spans, and have spans below them. The time of these spans is theirs too. */
 static void pass_chunk(struct snapshot_builder *b, uint32_t first, uint64_t epoch, bool sets_wall, bool sets_self)
 {
     const struct kept_chunk *kept = sums_kept_chunk(b->view, first);

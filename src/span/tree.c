@@ -16,8 +16,8 @@
 #include "conf/conf.h"
 #include "heap/counters.h"
 #include "heap/sums.h"
-#include "heap/timing.h"
 #include "heap/tables.h"
+#include "heap/timing.h"
 #include "span/age.h"
 #include "span/context_policy.h"
 #include "span/handles.h"
@@ -70,7 +70,7 @@ static int begin_arrays(uint32_t max)
         max /= 2;
     int error = context_lives ? meta_array_begin(&context_array, (size_t)max * sizeof *contexts) : -ENOMEM;
     if (!error)
-        error = counters_boot((max + COUNTERS_PER_CHUNK - 1) & ~(COUNTERS_PER_CHUNK - 1));
+        error = counters_boot(max);
     if (!error)
         error = meta_array_begin(&base_array, (size_t)max * sizeof *context_bases);
     if (!error && age_is_on)

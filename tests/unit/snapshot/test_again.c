@@ -333,8 +333,7 @@ static void test_rows_that_are_used_again(void **state)
     assert_true(seldom_again > rounds / 40);
 }
 
-/* Of what is no span, jespan's own context may have spans below it, and its time is theirs. No thread counts in
- * the chunk of that context. */
+/* jespan's own context is no span. Its wall time is that of the spans below it. No thread counts in its chunk. */
 static void test_time_below_what_is_no_span(void **state)
 {
     (void)state;
