@@ -77,7 +77,7 @@ END
     await [ -s counts.port ]
     # shellcheck disable=SC2016
     "$JESPAN_CMD" run --quiet --pyroscope "http://127.0.0.1:$(cat counts.port)" -- \
-        /bin/sh -c 'for i in 1 2 3 4 5; do env > /dev/null; done; "$0" hold 1; env > /dev/null; exit 0' "$program" 2> helpers.err
+        bash -c 'for i in 1 2 3 4 5; do env > /dev/null; done; "$0" hold 1; env > /dev/null; exit 0' "$program" 2> helpers.err
     # shellcheck disable=SC2016
     await eval '[ "$(wc -l < pushed)" -ge 2 ]' || fail_with "no pushes" helpers.err
     kill "$server"
