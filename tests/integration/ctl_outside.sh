@@ -78,11 +78,11 @@ ctl() {
     "$JESPAN_CMD" ctl --wait 600 "$pid" "$@"
 }
 
-# refused WHAT STATUS PATTERN WORD…
 as_nobody() {
     setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 }
 
+# refused WHAT STATUS PATTERN WORD…
 refused() {
     local what=$1 expected=$2 pattern=$3 status=0
     shift 3
@@ -233,6 +233,7 @@ fi
 refused "no number" 2 "jespan: 'fish' is not the number of a process" fish purge
 refused "no process" 2 "jespan: 2147483647: there is no such process" 2147483647 purge
 refused "no jespan in it" 2 "jespan: $$: there is no jespan in this process; start it with 'jespan run'" $$ purge
+start "$scratch/works"
 if [ "$(id -u)" = 0 ] && as_nobody "$JESPAN_CMD" --version > /dev/null 2>&1; then
     as_nobody "$JESPAN_CMD" ctl "$pid" purge 2> "$scratch/err" && fail "another user's process was changed"
     equal "another user's" "$(cat "$scratch/err")" "jespan: $pid: permission denied: only its user or root can read a \
