@@ -62,7 +62,7 @@
 
 #define SNAPSHOT(name_, help_, kind_, figure_, contexts_, threads_, heap_mib_)                                         \
     {.name = name_, .help = help_, .kind = WORKLOAD_##kind_, .figure = figure_,                                        \
-     .shape = &(const struct contexts_shape){contexts_, threads_, heap_mib_, 0, 0}}
+     .shape = &(const struct contexts_shape){contexts_, threads_, heap_mib_, 0, 0, false}}
 
 #define SNAPSHOT_OF_CONTEXTS(count_)                                                                                   \
     SNAPSHOT("snapshot-" #count_, "spans.epoch with " #count_ " contexts on 16 threads (ms)", SNAPSHOT, snapshot_ms,   \
