@@ -262,10 +262,12 @@ int served_find(struct served *p)
     return error;
 }
 
-/* It has executed another program. */
+/* It has executed another program. The line at the end is about that one. */
 static void leave_program(struct served *p)
 {
     served_end(p, NULL);
+    p->was_read = false;
+    p->peak = p->last = (struct line_holder){.all_bytes = 0};
     p->pause_ns = FIRST_PAUSE_NS;
     p->next_read_ns = now_ns();
 }
