@@ -39,7 +39,8 @@ static void give_up(struct events_file *f)
 
 static void fail(struct events_file *f, int error)
 {
-    FILE_SAY(f, f->path, ": ", strerrordesc_np(error), f->fd < 0 ? "; it is not written" : "; nothing more is written to it");
+    const char *why = error == ENXIO ? "nobody reads it" : strerrordesc_np(error); /* a FIFO */
+    FILE_SAY(f, f->path, ": ", why, f->fd < 0 ? "; it is not written" : "; nothing more is written to it");
     give_up(f);
 }
 

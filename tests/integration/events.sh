@@ -138,6 +138,9 @@ test_wrong_files() {
     local line='/dev/full: No space left on device; nothing more is written to it' key
     run --trace /dev/full -- "$program" shop
     equal "a full disk" "$(grep -F /dev/full err)" "jespan: $line"
+    mkfifo unread
+    run --trace unread -- "$program" shop
+    equal "a FIFO without a reader" "$(cat err)" "jespan: $scratch/unread: nobody reads it; it is not written"
     run --in-process --flame-events E -- "$program" burst 10 closes shop
     for key in trace_file events_file flame_file flame_svg_file; do
         run --conf $key:none/X -- "$program" shop
