@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/number.h"
 
 #define CHUNK_BYTES 16384u
 
@@ -19,7 +20,7 @@ struct digest_chunk {
 
 static void *take(struct digest *d, size_t bytes)
 {
-    bytes = (bytes + 7) & ~(size_t)7;
+    bytes = round_up(bytes, 8);
     if (!d->chunks || d->chunks->bytes - d->chunks->used < bytes) {
         size_t capacity = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
         struct digest_chunk *chunk = malloc(sizeof *chunk + capacity);

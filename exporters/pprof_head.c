@@ -14,6 +14,7 @@
 
 #include "base/descriptor.h"
 #include "base/encode.h"
+#include "base/number.h"
 #include "pprof_parts.h"
 #include "profile.pb-c.h"
 
@@ -88,11 +89,6 @@ static NOINLINE void read_addresses(struct program *program, pid_t pid)
     close(fd);
 }
 
-static size_t padded(size_t bytes)
-{
-    return (bytes + 3) & ~(size_t)3;
-}
-
 static void take_build_id(char *build_id, const unsigned char *id, size_t bytes)
 {
     hex_encode(build_id, id, bytes < PROGRAM_BUILD_ID_BYTES ? bytes : PROGRAM_BUILD_ID_BYTES);
@@ -105,12 +101,12 @@ static void search_notes(char *build_id, const unsigned char *notes, size_t byte
     for (size_t at = 0; bytes - at >= sizeof note;) {
         memcpy(&note, notes + at, sizeof note);
         at += sizeof note;
-        size_t name_at = at, id_at = at + padded(note.n_namesz);
+        size_t name_at = at, id_at = at + round_up(note.n_namesz, 4);
         if (note.n_namesz > bytes || note.n_descsz > bytes || id_at > bytes || note.n_descsz > bytes - id_at)
             return;
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof "GNU" && memcmp(notes + name_at, "GNU", 4) == 0)
             take_build_id(build_id, notes + id_at, note.n_descsz);
-        at = id_at + padded(note.n_descsz);
+        at = id_at + round_up(note.n_descsz, 4);
         if (at > bytes)
             return;
     }

@@ -79,6 +79,12 @@ static inline uint64_t clock_ticks_to_ns(uint64_t ticks, uint64_t scale)
     return (uint64_t)((unsigned __int128)ticks * scale >> 32);
 }
 
+/* How long before `now` a time was, both in ticks; at least 1 ns. */
+static inline uint64_t clock_age_ns(uint64_t now, uint64_t then, uint64_t scale)
+{
+    return clock_ticks_to_ns(now > then ? now - then : 0, scale) + 1;
+}
+
 static inline uint64_t clock_ns_to_ticks(uint64_t ns, uint64_t scale)
 {
     return (uint64_t)(((unsigned __int128)ns << 32) / scale);

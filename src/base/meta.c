@@ -13,6 +13,7 @@
 #include "base/compiler.h"
 #include "base/die.h"
 #include "base/lock.h"
+#include "base/number.h"
 #include "base/state_file.h"
 
 #define PAGE_BYTES 4096
@@ -52,7 +53,7 @@ void *meta_alloc(size_t bytes)
     size_t align = bytes >= PAGE_BYTES ? PAGE_BYTES : bytes >= CACHE_LINE_BYTES ? CACHE_LINE_BYTES : 8;
     void *p = NULL;
     lock(LOCK_META);
-    char *start = (char *)(((uintptr_t)chunk + align - 1) & ~(uintptr_t)(align - 1));
+    char *start = (char *)round_up((uintptr_t)chunk, align);
     if (!chunk || bytes > (size_t)(chunk_end - start)) {
         start = bytes <= META_CHUNK_BYTES ? map_pages(META_CHUNK_BYTES) : NULL;
         if (start)
@@ -88,7 +89,7 @@ void *meta_map_hot(size_t bytes, size_t hot)
     char *p = meta_map(bytes + META_RANGE_BYTES);
     if (!p)
         return meta_map(bytes);
-    char *start = (char *)(((uintptr_t)p + hot + META_RANGE_BYTES - 1) & ~(META_RANGE_BYTES - 1)) - hot;
+    char *start = (char *)round_up((uintptr_t)p + hot, META_RANGE_BYTES) - hot;
     meta_unmap(p, (size_t)(start - p));
     meta_unmap(start + bytes, (size_t)(p + META_RANGE_BYTES - start));
     return start;
@@ -150,7 +151,7 @@ static uintptr_t end_of_loader(uintptr_t loader)
         if (segment->p_type == PT_LOAD && loader + segment->p_vaddr + segment->p_memsz > end)
             end = loader + segment->p_vaddr + segment->p_memsz;
     }
-    return (end + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
+    return round_up(end, PAGE_BYTES);
 }
 
 static void choose_addresses(void)
@@ -172,10 +173,10 @@ COLD int meta_array_begin(struct meta_array *a, size_t most)
 {
     if (!next_array)
         choose_addresses();
-    most = (most + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+    most = round_up(most, PAGE_BYTES);
     if ((uintptr_t)next_array + most <= (uintptr_t)arrays_end && map_exactly(next_array, PAGE_BYTES)) {
         *a = (struct meta_array){.start = next_array, .mapped = PAGE_BYTES, .most = most};
-        next_array = (char *)(((uintptr_t)next_array + most + 2 * ARRAY_ALIGN - 1) & ~(ARRAY_ALIGN - 1));
+        next_array = (char *)round_up((uintptr_t)next_array + most + ARRAY_ALIGN, ARRAY_ALIGN);
         return 0;
     }
     *a = (struct meta_array){.start = meta_map(most), .mapped = most, .most = most};
@@ -184,7 +185,7 @@ COLD int meta_array_begin(struct meta_array *a, size_t most)
 
 COLD bool meta_array_grow(struct meta_array *a, size_t bytes)
 {
-    bytes = (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+    bytes = round_up(bytes, PAGE_BYTES);
     if (bytes <= a->mapped)
         return true;
     if (!map_exactly(a->start + a->mapped, bytes - a->mapped))
@@ -202,11 +203,6 @@ COLD void meta_array_watch(struct meta_array *a)
 }
 
 /* ---- Emergency memory ---- */
-
-static size_t rounded(size_t bytes)
-{
-    return (bytes + CACHE_LINE_BYTES - 1) & ~(size_t)(CACHE_LINE_BYTES - 1);
-}
 
 COLD int meta_set_aside(size_t bytes)
 {
@@ -243,7 +239,7 @@ static void *borrow_aside(size_t bytes)
         return NULL;
     }
     void *p = aside + aside_used;
-    aside_used += rounded(bytes) < aside_bytes - aside_used ? rounded(bytes) : aside_bytes - aside_used;
+    aside_used += lesser(round_up(bytes, CACHE_LINE_BYTES), aside_bytes - aside_used);
     return memset(p, 0, bytes);
 }
 
@@ -259,7 +255,7 @@ void meta_return(void *p, size_t bytes)
     size_t at = (size_t)((char *)p - aside);
     if (!aside || (char *)p < aside || at >= aside_bytes)
         meta_unmap(p, bytes);
-    else if (at + rounded(bytes) == aside_used)
+    else if (at + round_up(bytes, CACHE_LINE_BYTES) == aside_used)
         aside_used = at;
 }
 

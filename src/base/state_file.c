@@ -15,6 +15,7 @@
 #include "base/compiler.h"
 #include "base/die.h"
 #include "base/lock.h"
+#include "base/number.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -82,10 +83,10 @@ static COLD void say_incomplete(void)
 
 char *state_take(size_t bytes, uint64_t *offset)
 {
-    size_t start = (state.low + 15) & ~(size_t)15;
+    size_t start = round_up(state.low, 16);
     if (bytes >= PAGE_BYTES)
-        start = (start + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
-    size_t end = start + bytes, backed = (end + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+        start = round_up(start, PAGE_BYTES);
+    size_t end = start + bytes, backed = round_up(end, PAGE_BYTES);
     if (bytes > state.bytes || backed > state.high_backed)
         return NULL;
     if (backed > state.low_backed && !back(state.base + state.low_backed, backed - state.low_backed))

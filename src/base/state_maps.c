@@ -15,6 +15,7 @@
 #include "base/compiler.h"
 #include "base/descriptor.h"
 #include "base/lock.h"
+#include "base/number.h"
 #include "base/state_file.h"
 
 #define PAGE_BYTES 4096
@@ -125,7 +126,7 @@ static char *put_note(char *to, const char *name, size_t name_bytes, uint32_t ty
     const Elf64_Nhdr note = {.n_namesz = (Elf64_Word)name_bytes, .n_descsz = (Elf64_Word)bytes, .n_type = type};
     memcpy(to, &note, sizeof note);
     memcpy(to + sizeof note, name, name_bytes);
-    return to + sizeof note + ((name_bytes + 3) & ~(size_t)3);
+    return to + sizeof note + round_up(name_bytes, 4);
 }
 
 #define NOTE_BYTES(name, content) (sizeof(Elf64_Nhdr) + ((sizeof(name) + 3) & ~(size_t)3) + (((content) + 3) & ~(size_t)3))

@@ -11,6 +11,7 @@
 #include "base/figures.h"
 #include "base/lock.h"
 #include "base/meta.h"
+#include "base/number.h"
 #include "conf/conf.h"
 #include "guard/guard_report.h"
 #include "guard/guard_sample.h"
@@ -147,7 +148,7 @@ struct pages {
 static struct pages pages_of(const struct guard_slot *slot)
 {
     uintptr_t begin = slot->start & ~(GUARD_PAGE_BYTES - 1), object_end = slot->start + slot->bytes;
-    uintptr_t end = (object_end + GUARD_PAGE_BYTES - 1) & ~(GUARD_PAGE_BYTES - 1);
+    uintptr_t end = round_up(object_end, GUARD_PAGE_BYTES);
     return (struct pages){(char *)begin, (char *)slot->start, (char *)object_end, (char *)end};
 }
 
@@ -201,7 +202,7 @@ static size_t usable_of(size_t bytes)
 {
     if (bytes <= BIG_BYTES_MASK)
         return bytes ? bytes : 1;
-    return (bytes + ALIGNMENT_MIN - 1) & ~(ALIGNMENT_MIN - 1);
+    return round_up(bytes, ALIGNMENT_MIN);
 }
 
 static bool claim(struct guard_slot *slot)

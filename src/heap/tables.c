@@ -9,6 +9,7 @@
 #include "base/figures.h"
 #include "base/lock.h"
 #include "base/meta.h"
+#include "base/number.h"
 #include "heap/classes.h"
 
 #define CHUNK_BYTES TABLES_ALIGN /* chunks are aligned to their size */
@@ -102,7 +103,7 @@ static struct chunk *chunk_from_region(void)
         char *start = meta_map(REGION_BYTES + HEADER_MORE_BYTES + CHUNK_BYTES);
         if (!start)
             return NULL;
-        region = (char *)(((uintptr_t)start + CHUNK_BYTES - 1) & ~(CHUNK_BYTES - 1));
+        region = (char *)round_up((uintptr_t)start, CHUNK_BYTES);
         region_end = region + REGION_BYTES;
     }
     struct chunk *chunk = (struct chunk *)region;

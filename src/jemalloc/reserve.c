@@ -9,6 +9,7 @@
 
 #include "base/compiler.h"
 #include "base/descriptor.h"
+#include "base/number.h"
 #include "config.h"
 #include "jemalloc/binding.h"
 
@@ -56,8 +57,8 @@ COLD void reserve_spend(void)
 static COLD void *take_from_reserve(size_t bytes, int protection)
 {
     uintptr_t align = bytes % MAPPING_BYTES ? PAGE_BYTES : MAPPING_BYTES;
-    char *start = (char *)(((uintptr_t)left + align - 1) & ~(align - 1));
-    bytes = (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+    char *start = (char *)round_up((uintptr_t)left, align);
+    bytes = round_up(bytes, PAGE_BYTES);
     if (start > left_end || bytes > (size_t)(left_end - start))
         return MAP_FAILED;
     if (protection != (PROT_READ | PROT_WRITE) && mprotect(start, bytes, protection))

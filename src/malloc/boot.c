@@ -14,6 +14,7 @@
 #include "base/lock.h"
 #include "base/mailbox.h"
 #include "base/meta.h"
+#include "base/number.h"
 #include "base/state_file.h"
 #include "conf/conf.h"
 #include "guard/guard.h"
@@ -200,7 +201,7 @@ static int boot_locked(void)
         open_state_file();
     reserve_spend();
     binding_boot();
-    uint32_t most = ((uint32_t)conf.max_contexts + COUNTERS_PER_CHUNK - 1) & ~(COUNTERS_PER_CHUNK - 1);
+    uint32_t most = (uint32_t)round_up(conf.max_contexts, COUNTERS_PER_CHUNK);
     limits_first_use = track_begin_limits;
     int error = limits_boot();
     if (!error)

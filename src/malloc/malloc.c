@@ -14,6 +14,7 @@
 
 #include "base/libc_calls.h"
 #include "base/mailbox.h"
+#include "base/number.h"
 #include "jemalloc/binding.h"
 #include "malloc/alloc_policy.h"
 #include "malloc/family.h"
@@ -335,7 +336,7 @@ EXPORT void *FAMILY(pvalloc)(size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    size = size ? (size + page - 1) & ~(page - 1) : page;
+    size = size ? round_up(size, page) : page;
     return FAMILY(aligned_alloc)(page, size);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/procfs.h>
 
+#include "base/number.h"
 #include "base/state_file.h"
 
 #define MAX_BYTES ((uint64_t)64 << 20)
@@ -90,8 +91,8 @@ int core_notes_take(struct core_notes *n, const char *notes, uint64_t size)
     int error = 0;
     for (uint64_t at = 0; !error && size - at >= sizeof note;) {
         memcpy(&note, notes + at, sizeof note);
-        uint64_t content = at + sizeof note + (((uint64_t)note.n_namesz + 3) & ~(uint64_t)3);
-        uint64_t end = content + (((uint64_t)note.n_descsz + 3) & ~(uint64_t)3);
+        uint64_t content = at + sizeof note + round_up(note.n_namesz, 4);
+        uint64_t end = content + round_up(note.n_descsz, 4);
         if (content > size || note.n_descsz > size - content)
             return -EBADMSG;
         if (is_named(notes + at, note.n_namesz, "CORE"))

@@ -9,6 +9,7 @@
 
 #include "base/compiler.h"
 #include "base/meta.h"
+#include "base/number.h"
 #include "snapshot/view_parts.h"
 #include "span/tree.h"
 
@@ -26,7 +27,7 @@ struct outside_text {
 
 static void *take(struct view_outside *o, size_t bytes)
 {
-    bytes = (bytes + 7) & ~(size_t)7;
+    bytes = round_up(bytes, 8);
     if (!o->texts || sizeof *o->texts + o->texts->used + bytes > BLOCK_BYTES) {
         struct outside_text *more = meta_map(BLOCK_BYTES);
         if (!more)

@@ -168,9 +168,7 @@ void snapshot_free(struct snapshot *s)
 
 uint64_t snapshot_closed_ns(const struct snapshot *s, const struct snapshot_row *row)
 {
-    if (!row->closed_time)
-        return 0;
-    return clock_ticks_to_ns(s->ticks > row->closed_time ? s->ticks - row->closed_time : 0, s->scale) + 1;
+    return row->closed_time ? clock_age_ns(s->ticks, row->closed_time, s->scale) : 0;
 }
 
 const struct snapshot_row *snapshot_find(const struct snapshot *s, uint32_t id)

@@ -67,17 +67,23 @@ static bool same_lives(const struct snapshot_builder *b, const uint32_t *lives)
 
 /* ---- Rows that may have changed ---- */
 
+/* Adds a row to the sum of all rows, or subtracts it, but for what set_self() adds. */
+static void change_sum(struct snapshot_builder *b, void (*change)(struct totals *, const struct totals *), const struct totals *row)
+{
+    struct totals *sum = &b->mapping->rows_sum;
+    uint64_t wall = sum->wall, idle = sum->idle;
+    change(sum, row);
+    sum->wall = wall;
+    sum->idle = idle;
+}
+
 void builder_open_row(struct snapshot_builder *b, uint32_t row)
 {
     if (b->below[row].opened == b->epoch || !b->is_again)
         return;
     b->below[row].opened = b->epoch;
     b->list[b->end + b->n_opened++] = row;
-    struct totals *sum = &b->mapping->rows_sum;
-    uint64_t wall = sum->wall, idle = sum->idle;
-    totals_subtract(sum, &b->rows[row].totals);
-    sum->wall = wall; /* these remain until set_self() */
-    sum->idle = idle;
+    change_sum(b, totals_subtract, &b->rows[row].totals);
     builder_add_below(b, row, -totals_inuse_bytes(&b->rows[row].totals));
 }
 
@@ -209,15 +215,11 @@ static void pass_time(struct snapshot_builder *b, uint64_t epoch)
 
 static void close_rows(struct snapshot_builder *b)
 {
-    struct totals *sum = &b->mapping->rows_sum;
     for (uint32_t i = 0; i < b->n_opened; i++) {
         uint32_t at = b->list[b->end + i];
         struct snapshot_row *row = &b->rows[at];
-        uint64_t wall = sum->wall, idle = sum->idle;
         builder_keep_shown(&b->view->seen[row->id].shown, &b->view->passing[row->id].shown, &row->totals);
-        totals_add(sum, &row->totals);
-        sum->wall = wall; /* these have been added */
-        sum->idle = idle;
+        change_sum(b, totals_add, &row->totals);
         builder_add_below(b, at, totals_inuse_bytes(&row->totals));
     }
 }

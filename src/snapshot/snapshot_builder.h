@@ -128,12 +128,6 @@ static inline bool builder_is_open(uint32_t handles, uint64_t wall)
     return handles || !timing_is_over(wall);
 }
 
-/* How long before `now` a time was, both in ticks; at least 1 ns. */
-static inline uint64_t builder_age_ns(const struct snapshot_builder *b, uint64_t now, uint64_t then)
-{
-    return builder_to_ns(b, now > then ? now - then : 0) + 1;
-}
-
 /* ---- snapshot_collect.c ---- */
 
 /* Allocates what is needed while building, and begins the reading. Returns 0 or a negative errno. */

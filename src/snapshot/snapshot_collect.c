@@ -46,11 +46,6 @@ static int find_arrays(struct snapshot_builder *b)
     return find_peaks(b);
 }
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 7) & ~(size_t)7;
-}
-
 int builder_begin(struct snapshot_builder *b)
 {
     const struct view_reader *reader = b->view->reader;
@@ -58,7 +53,7 @@ int builder_begin(struct snapshot_builder *b)
     if (error)
         return error;
     size_t places = b->end * sizeof *b->places, walls = b->end * sizeof *b->recycled_wall;
-    size_t past = b->pasts ? b->end * sizeof *b->past : 0, block = rounded(sizeof *b->block);
+    size_t past = b->pasts ? b->end * sizeof *b->past : 0, block = round_up(sizeof *b->block, 8);
     size_t rest = reader->bytes(b->view, b->end);
     b->scratch_bytes = places + walls + past + block + rest;
     char *p = b->scratch = meta_emergency_alloc(b->scratch_bytes);
@@ -84,7 +79,7 @@ void builder_end(struct snapshot_builder *b)
 /* Texts are copied in whole words. */
 static size_t text_room(const struct context *c)
 {
-    return (c->label_bytes + LABEL_ALIGN - 1) & ~(size_t)(LABEL_ALIGN - 1);
+    return round_up(c->label_bytes, LABEL_ALIGN);
 }
 
 static bool has_good_labels(const struct context *c)

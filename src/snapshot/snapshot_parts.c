@@ -190,7 +190,7 @@ void ages_fill(struct snapshot_builder *b, uint32_t id, const struct totals *sum
         return;
     }
     age->row = parent->row;
-    age->oldest_ns = builder_age_ns(b, b->now, c->born);
+    age->oldest_ns = clock_age_ns(b->now, c->born, b->scale);
     age->totals = builder_own_figures(b, id, sum);
     age->open = c->open_spans || age->totals.enters != age->totals.exits;
 }

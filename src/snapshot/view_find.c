@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/number.h"
 #include "snapshot/core_file.h"
 #include "snapshot/view_parts.h"
 
@@ -41,11 +42,6 @@ static int check_books(struct space *space, struct books *copy, uint64_t at)
     return error ? error : contexts_at ? 0 : -EAGAIN;
 }
 
-static size_t padded(size_t bytes)
-{
-    return (bytes + 3) & ~(size_t)3;
-}
-
 /* Each note is a header, a name and a content, the last two padded to 4 bytes. */
 static int search_notes(struct space *space, struct books *copy, uint64_t *at, uint64_t notes_at, size_t bytes)
 {
@@ -54,7 +50,7 @@ static int search_notes(struct space *space, struct books *copy, uint64_t *at, u
     int error = bytes > sizeof notes ? -ENOENT : copy_one(space, notes, notes_at, bytes);
     for (size_t i = 0; !error && bytes - i >= sizeof note;) {
         memcpy(&note, notes + i, sizeof note);
-        size_t name = i + sizeof note, content = name + padded(note.n_namesz), end = content + padded(note.n_descsz);
+        size_t name = i + sizeof note, content = name + round_up(note.n_namesz, 4), end = content + round_up(note.n_descsz, 4);
         if (note.n_namesz > bytes || note.n_descsz > bytes || end > bytes)
             break;
         int64_t distance;

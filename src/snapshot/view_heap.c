@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/meta.h"
+#include "base/number.h"
 
 #define MAX_OWN (1u << 20)
 #define ROOT_BYTES (((size_t)1 << ROOT_BITS) * sizeof(uint64_t))
@@ -19,7 +20,7 @@ int view_heap_add_own(struct view_heap *h, uint64_t start, uint64_t bytes)
 {
     if (h->n_own == MAX_OWN || array_reserve(&h->own, &h->own_room, h->n_own + 1, sizeof *h->own))
         return -ENOMEM;
-    h->own[h->n_own++] = (struct range){start & ~(PAGE - 1), (start + bytes + PAGE - 1) & ~(PAGE - 1)};
+    h->own[h->n_own++] = (struct range){start & ~(PAGE - 1), round_up(start + bytes, PAGE)};
     return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "base/figures.h"
 #include "base/lock.h"
 #include "base/meta.h"
+#include "base/number.h"
 #include "base/state_file.h"
 #include "conf/conf.h"
 #include "heap/counters.h"
@@ -43,17 +44,12 @@ FIGURE_ROW(figure_recycled, "spans.stats.recycled", tree_ids.recycled, FIGURE_NU
 /* The arrays grow by this number of contexts. */
 #define GROWTH 1024u
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + TABLES_ALIGN - 1) & ~(TABLES_ALIGN - 1);
-}
-
 /* One mapping for what is touched in its first pages only: the hash table, which begins at its end, lives, heads, and the first
  * header tables. These pages share a page table. */
 static COLD bool map_together(uint32_t max)
 {
-    size_t hash = rounded(tree_hash_bytes(max)), lives = rounded((size_t)max * sizeof *context_lives),
-           heads = rounded((size_t)max * sizeof *context_heads), tables = tables_region_bytes();
+    size_t hash = round_up(tree_hash_bytes(max), TABLES_ALIGN), lives = round_up((size_t)max * sizeof *context_lives, TABLES_ALIGN),
+           heads = round_up((size_t)max * sizeof *context_heads, TABLES_ALIGN), tables = tables_region_bytes();
     char *p = meta_map_hot(hash + lives + heads + tables, hash - TABLES_ALIGN);
     if (!p)
         return false;

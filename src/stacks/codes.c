@@ -8,6 +8,7 @@
 #include "base/die.h"
 #include "base/lock.h"
 #include "base/meta.h"
+#include "base/number.h"
 #include "base/state_file.h"
 #include "stacks/unwind_rules.h"
 
@@ -58,7 +59,7 @@ static COLD void unload(struct code *c)
 static COLD struct code *add(const struct object *object, uintptr_t address, bool is_first)
 {
     uint32_t n = load_relaxed(&codes_end);
-    uint64_t own_bytes = (object->bytes + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
+    uint64_t own_bytes = round_up(object->bytes, PAGE_BYTES);
     bool has_room = n < mapped || (mapped < CODES_MOST && meta_array_grow(&array, (mapped + GROWTH) * sizeof *codes));
     if (!has_room || own_bytes >= CODES_OWN_LIMIT - next_own)
         return NULL;

@@ -10,6 +10,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "stacks/stack_bounds.h"
 
 #define MAX_SEGMENTS 64
@@ -208,18 +209,13 @@ COLD bool object_find_quick(uintptr_t address, struct object *object)
 
 /* ---- Describing ---- */
 
-static size_t padded(size_t bytes)
-{
-    return (bytes + 3) & ~(size_t)3;
-}
-
 /* Each note is a header, a name and a content, the last two padded to 4 bytes. */
 static void take_build_id(struct object_code *code, const char *notes, size_t bytes)
 {
     ElfW(Nhdr) note;
     for (size_t at = 0; bytes - at >= sizeof note;) {
         memcpy(&note, notes + at, sizeof note);
-        size_t name_at = at + sizeof note, content_at = name_at + padded(note.n_namesz);
+        size_t name_at = at + sizeof note, content_at = name_at + round_up(note.n_namesz, 4);
         if (note.n_namesz > bytes || content_at > bytes || note.n_descsz > bytes - content_at)
             return;
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof "GNU" && !memcmp(notes + name_at, "GNU", sizeof "GNU") &&
@@ -227,7 +223,7 @@ static void take_build_id(struct object_code *code, const char *notes, size_t by
             code->build_id_bytes = note.n_descsz;
             memcpy(code->build_id, notes + content_at, note.n_descsz);
         }
-        at = content_at + padded(note.n_descsz);
+        at = content_at + round_up(note.n_descsz, 4);
         if (at > bytes)
             return;
     }
@@ -239,7 +235,7 @@ static void take_segment(struct object_code *code, const ElfW(Phdr) *segment, ui
     if (segment->p_type != PT_LOAD || address < start || address >= end)
         return;
     code->start = start & ~(PAGE_BYTES - 1);
-    code->limit = (end + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+    code->limit = round_up(end, PAGE_BYTES);
     code->offset = segment->p_offset & ~(PAGE_BYTES - 1);
 }
 
