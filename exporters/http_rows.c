@@ -5,33 +5,23 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "snapshot/row_order.h"
+
 /* ---- Sums over the tree ---- */
 
-/* Rows without children are ready first. A row is ready when all its children were added to it. */
 bool http_rows_sum(const struct snapshot *s, struct totals *sums)
 {
-    uint32_t n = s->n_rows, n_ready = 0;
-    uint32_t *children = calloc(n + (size_t)1, sizeof *children), *ready = malloc((n + (size_t)1) * sizeof *ready);
-    bool done = children && ready;
-    for (uint32_t i = 0; done && i < n; i++) {
+    uint32_t n = s->n_rows, *children = calloc(n + (size_t)1, sizeof *children), *order = calloc(n + (size_t)1, sizeof *order);
+    bool has_room = children && order;
+    uint32_t n_order = has_room ? row_order(s->rows, n, children, order) : 0;
+    for (uint32_t i = 0; has_room && i < n; i++)
         sums[i] = s->rows[i].totals;
-        if (s->rows[i].parent_row < n && s->rows[i].parent_row != i)
-            children[s->rows[i].parent_row]++;
-    }
-    for (uint32_t i = 0; done && i < n; i++)
-        if (children[i] == 0)
-            ready[n_ready++] = i;
-    for (uint32_t k = 0; done && k < n_ready; k++) {
-        uint32_t row = ready[k], parent = s->rows[row].parent_row;
-        if (parent >= n || parent == row)
-            continue;
-        totals_add(&sums[parent], &sums[row]);
-        if (--children[parent] == 0)
-            ready[n_ready++] = parent;
-    }
+    for (uint32_t k = 0; k < n_order; k++)
+        if (row_has_parent(s->rows, n, order[k]))
+            totals_add(&sums[s->rows[order[k]].parent_row], &sums[order[k]]);
     free(children);
-    free(ready);
-    return done;
+    free(order);
+    return has_room;
 }
 
 /* ---- Which rows ---- */

@@ -8,6 +8,7 @@ snapshot_sources = \
 	%D%/reading.h \
 	%D%/reading_add.c \
 	%D%/row_find.c %D%/row_find.h \
+	%D%/row_order.h \
 	%D%/row_path.c %D%/row_path.h \
 	%D%/snapshot.c %D%/snapshot.h \
 	%D%/snapshot_again.c \

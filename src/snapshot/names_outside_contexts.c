@@ -280,8 +280,10 @@ static const struct totals *inclusive_of_all(struct view_outside *o, const struc
         return of->sums;
     meta_unmap(of->sums, of->n_rows * sizeof *of->sums);
     *of = (struct inclusive_sums){s->rows, s->epoch, s->n_rows, meta_map(s->n_rows * sizeof *of->sums)};
-    if (of->sums)
-        snapshot_inclusive_all(s, of->sums);
+    if (of->sums && !snapshot_inclusive_all(s, of->sums)) {
+        meta_unmap(of->sums, of->n_rows * sizeof *of->sums);
+        of->sums = NULL;
+    }
     return of->sums;
 }
 

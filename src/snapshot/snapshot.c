@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/meta.h"
+#include "snapshot/row_order.h"
 #include "snapshot/snapshot_builder.h"
 
 struct extent {
@@ -211,15 +212,20 @@ struct totals snapshot_inclusive(const struct snapshot *s, uint32_t row)
     return sum;
 }
 
-void snapshot_inclusive_all(const struct snapshot *s, struct totals *sums)
+bool snapshot_inclusive_all(const struct snapshot *s, struct totals *sums)
 {
+    size_t bytes = s->n_rows * sizeof(uint32_t);
+    uint32_t *children = meta_map(2 * bytes), *order = children + s->n_rows;
+    uint32_t n = children ? row_order(s->rows, s->n_rows, children, order) : 0;
     for (uint32_t i = 0; i < s->n_rows; i++)
         sums[i] = s->rows[i].totals;
-    for (uint32_t i = 1; i < s->n_rows; i++)
-        for (uint32_t at = i; at; at = s->rows[at].parent_row)
-            totals_add(&sums[s->rows[at].parent_row], &s->rows[i].totals);
+    for (uint32_t k = 0; k < n; k++)
+        if (row_has_parent(s->rows, s->n_rows, order[k]))
+            totals_add(&sums[s->rows[order[k]].parent_row], &sums[order[k]]);
     for (uint32_t i = 0; i < s->n_rows; i++) {
         sums[i].wall = s->rows[i].wall_ns;
         sums[i].idle = totals_idle(&sums[i]);
     }
+    meta_unmap(children, 2 * bytes);
+    return children;
 }

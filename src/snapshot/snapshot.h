@@ -122,8 +122,9 @@ void snapshot_free(struct snapshot *s);
 /* The figures of a row and all rows below it together; wall is the row's wall_ns. */
 struct totals snapshot_inclusive(const struct snapshot *s, uint32_t row);
 
-/* The same of all rows at once: sums[i] is that of row i. The time depends on the number of rows, not on its square. */
-void snapshot_inclusive_all(const struct snapshot *s, struct totals *sums);
+/* The same of all rows at once: sums[i] is that of row i. The time depends on the number of rows, not on its square. False: there
+ * is no memory for it. */
+bool snapshot_inclusive_all(const struct snapshot *s, struct totals *sums);
 
 /* Raises the idle time in those figures to what was shown before, if it is less. */
 void snapshot_keep_idle(const struct snapshot_row *row, struct totals *inclusive);

@@ -84,7 +84,6 @@ void builder_open_row(struct snapshot_builder *b, uint32_t row)
     b->below[row].opened = b->epoch;
     b->list[b->end + b->n_opened++] = row;
     change_sum(b, totals_subtract, &b->rows[row].totals);
-    builder_add_below(b, row, -totals_inuse_bytes(&b->rows[row].totals));
 }
 
 /* Labels and times stay as they are. Only damaged books have another parent now. */
@@ -213,6 +212,22 @@ static void pass_time(struct snapshot_builder *b, uint64_t epoch)
 
 /* ---- All together ---- */
 
+/* Many rows below each other take less time together, where the snapshot is built from the beginning. */
+static bool takes_too_long(const struct snapshot_builder *b)
+{
+    return b->steps > 8 * (uint64_t)b->mapping->public.n_rows;
+}
+
+/* What a row has itself now, the row and all above it have below them. */
+static void add_below(struct snapshot_builder *b, uint32_t row)
+{
+    uint64_t own = totals_inuse_bytes(&b->rows[row].totals), more = own - b->below[row].own;
+    b->below[row].own = own;
+    for (; more && row && !takes_too_long(b); row = b->rows[row].parent_row, b->steps++)
+        b->below[row].inuse += more;
+    b->below[0].inuse += more;
+}
+
 static void close_rows(struct snapshot_builder *b)
 {
     for (uint32_t i = 0; i < b->n_opened; i++) {
@@ -220,17 +235,16 @@ static void close_rows(struct snapshot_builder *b)
         struct snapshot_row *row = &b->rows[at];
         builder_keep_shown(&b->view->seen[row->id].shown, &b->view->passing[row->id].shown, &row->totals);
         change_sum(b, totals_add, &row->totals);
-        builder_add_below(b, at, totals_inuse_bytes(&row->totals));
+        add_below(b, at);
     }
 }
 
 static void raise_peaks(struct snapshot_builder *b)
 {
     for (uint32_t i = 0; i < b->n_opened; i++)
-        for (uint32_t at = b->list[b->end + i];; at = b->rows[at].parent_row) {
+        for (uint32_t at = b->list[b->end + i]; b->below[at].raised != b->epoch; at = b->rows[at].parent_row) {
             builder_raise_peaks(b, at, b->mapping->is_peak);
-            if (!at)
-                break;
+            b->below[at].raised = b->epoch;
         }
 }
 
@@ -240,7 +254,7 @@ static bool finish(struct snapshot_builder *b, uint64_t epoch)
     struct snapshot_mapping *m = b->mapping;
     pass_time(b, epoch);
     close_rows(b);
-    if (builder_is_peak(b) != m->is_peak)
+    if (takes_too_long(b) || builder_is_peak(b) != m->is_peak)
         return false;
     raise_peaks(b);
     builder_finish_retired(b, m->is_peak);

@@ -28,8 +28,9 @@ struct place {
 /* What the peaks of a row are computed from. */
 struct below {
     uint64_t inuse;                /* bytes that it and all rows below it have in use */
+    uint64_t own;                  /* the part of it that the row itself has */
     uint64_t own_peak, total_peak; /* those that looks have seen */
-    uint64_t opened;               /* the snapshot (its epoch) that changed the row: snapshot_again.c */
+    uint64_t opened, raised;       /* the snapshots (their epochs) that changed the row and its peaks: snapshot_again.c */
 };
 
 /* Wall times of a row, in ns, before they are raised to what was shown. */
@@ -97,6 +98,7 @@ struct snapshot_builder {
     struct below *below;     /* by row */
     uint32_t *list;          /* as in the mapping */
     uint32_t n_opened;       /* rows in the second half of the list: snapshot_again.c */
+    uint64_t steps;          /* from rows to those above them there */
     struct totals *past;     /* by row, in ticks: the figures of recycled periods; NULL without periods. In both of
                                 these the last one, of no row, is that of unsampled spans */
     struct block *block;
@@ -195,14 +197,6 @@ static inline void builder_raise_to(uint64_t *shown, uint64_t *now)
     *now = *shown;
 }
 void builder_keep_shown(struct shown *shown, struct shown_walls *walls, struct totals *t);
-
-/* What a row and all above it have below them grows by that many bytes. */
-static inline void builder_add_below(struct snapshot_builder *b, uint32_t row, uint64_t bytes)
-{
-    for (; bytes && row; row = b->rows[row].parent_row)
-        b->below[row].inuse += bytes;
-    b->below[0].inuse += bytes;
-}
 
 /* Whether the process has more in use than ever before. */
 static inline bool builder_is_peak(const struct snapshot_builder *b)

@@ -2,6 +2,7 @@
 /* The last steps, when all rows are filled: removes rows that are gone, and corrects times. */
 #include <string.h>
 
+#include "snapshot/row_order.h"
 #include "snapshot/snapshot_builder.h"
 
 /* ---- Rows that are gone ---- */
@@ -150,10 +151,19 @@ static void raise_stack_peaks(struct snapshot_stack *stack, bool is_peak)
 /* From the last row to the first. */
 static void finish_walls(struct snapshot_builder *b)
 {
-    for (uint32_t i = b->mapping->public.n_rows; i--;) {
-        builder_add_below(b, i, totals_inuse_bytes(&b->rows[i].totals));
+    for (uint32_t i = b->mapping->public.n_rows; i--;)
         subtract_children_wall(b, i);
-    }
+}
+
+static void add_up_below(struct snapshot_builder *b)
+{
+    uint32_t n = b->mapping->public.n_rows, *children = b->list, *order = b->list + b->end;
+    uint32_t n_order = row_order(b->rows, n, children, order);
+    for (uint32_t i = 0; i < n; i++)
+        b->below[i].inuse = b->below[i].own = totals_inuse_bytes(&b->rows[i].totals);
+    for (uint32_t k = 0; k < n_order; k++)
+        if (row_has_parent(b->rows, n, order[k]))
+            b->below[b->rows[order[k]].parent_row].inuse += b->below[order[k]].inuse;
 }
 
 void builder_note_times(struct snapshot_builder *b, uint32_t i)
@@ -198,6 +208,7 @@ void builder_finish(struct snapshot_builder *b)
 {
     struct snapshot *s = &b->mapping->public;
     finish_walls(b);
+    add_up_below(b);
     bool is_peak = builder_is_peak(b);
     builder_finish_retired(b, is_peak);
     for (uint32_t i = 0; i < s->n_rows; i++) {

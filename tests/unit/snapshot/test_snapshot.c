@@ -352,6 +352,68 @@ static void test_memory_is_its_own_and_goes_back(void **state)
     assert_int_equal(meta_map_bytes(), mapped);
 }
 
+/* ---- Nesting ---- */
+
+enum { MANY = 8000, TRIES = 5 };
+static jespan_span_t *spans[MANY];
+static void *objects[MANY];
+
+static void allocate(int k, size_t bytes)
+{
+    jespan_enter(spans[k]);
+    F(free)(objects[k]);
+    objects[k] = F(malloc)(bytes);
+    jespan_exit(spans[k]);
+}
+
+/* The CPU time of a snapshot of which all rows have changed; the least of some. */
+static uint64_t time_of_snapshot(void)
+{
+    uint64_t least = UINT64_MAX;
+    struct snapshot *s = NULL;
+    for (int i = 0; i < TRIES; i++) {
+        for (int k = 0; k < MANY; k++)
+            allocate(k, i % 2 ? 100 : 2000);
+        uint64_t began = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        s = snapshot_retake(s);
+        uint64_t took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
+        assert_non_null(s);
+        least = took < least ? took : least;
+    }
+    snapshot_free(s);
+    return least;
+}
+
+/* Opens many spans, below one another or side by side, and allocates in each. */
+static uint64_t time_of_spans(bool is_deep)
+{
+    for (int k = 0; k < MANY; k++) {
+        struct jespan_label number = JESPAN_LABEL_INT("n", k);
+        spans[k] = jespan_open(&inner, JESPAN_CURRENT, &number, 1);
+        assert_int_equal(jespan_enter(spans[k]), 0);
+        if (!is_deep)
+            jespan_exit(spans[k]);
+    }
+    uint64_t took = time_of_snapshot();
+    for (int k = MANY; k--;) {
+        F(free)(objects[k]);
+        objects[k] = NULL;
+        if (is_deep)
+            jespan_exit(spans[k]);
+        jespan_close(spans[k]);
+    }
+    return took;
+}
+
+/* With a square, it was some hundred times as long. */
+static void test_deep_nesting_takes_about_as_long(void **state)
+{
+    (void)state;
+    uint64_t flat = time_of_spans(false), deep = time_of_spans(true);
+    printf("%d contexts: side by side %.3f ms, below one another %.3f ms\n", MANY, (double)flat / 1e6, (double)deep / 1e6);
+    assert_true(deep < 20 * flat);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_a_number_given_anew_starts_from_nothing),
         cmocka_unit_test(test_one_in_place_of_another), cmocka_unit_test(test_no_memory_for_another),
         cmocka_unit_test(test_memory_is_its_own_and_goes_back),
+        cmocka_unit_test(test_deep_nesting_takes_about_as_long),
     };
     return cmocka_run_group_tests(tests, boot, NULL);
 }
