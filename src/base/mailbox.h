@@ -31,7 +31,7 @@ struct mailbox_request {
     uint32_t number;    /* the value of `asked` */
     uint32_t verb;      /* enum mailbox_verb */
     uint64_t value;     /* SET: the value as a number, if has_value */
-    uint32_t has_value;
+    uint32_t has_value; /* GET: jemalloc's statistics are brought up to now before (its name `epoch`) */
     uint32_t life; /* not 0: the context that spans.<id>.NAME must be of, by its life (span/tree.h). Else ESTALE */
     char name[MAILBOX_TEXT_BYTES], words[MAILBOX_TEXT_BYTES]; /* for mallctl; the value as text. With their NULs */
 };

@@ -18,7 +18,7 @@ struct ctl_target {
     bool is_certain; /* --wait: a request that is not taken in that time is taken back */
     bool json;
     uint64_t wait_ns;
-    bool is_reached, is_read;
+    bool is_reached, is_read, has_asked;
     struct mailbox_outside box; /* if is_reached */
     struct outside outside;     /* if is_read */
 };

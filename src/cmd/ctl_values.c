@@ -72,10 +72,13 @@ static void end_printing(const struct printing *p)
 
 /* ---- get ---- */
 
+/* The first request of a command has the program bring jemalloc's statistics up to now. */
 static int ask(struct ctl_target *t, const char *name, struct mailbox_answer *answer)
 {
     struct mailbox_request request;
     int status = ctl_begin(&request, MAILBOX_GET, name);
+    request.has_value = !t->has_asked;
+    t->has_asked = true;
     return status ? status : ctl_ask(t, &request, answer);
 }
 

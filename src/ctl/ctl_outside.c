@@ -84,6 +84,12 @@ static int set(const struct permitted_name *row, const struct mailbox_request *r
     return set_number(request);
 }
 
+static void refresh(void)
+{
+    uint64_t any = 1;
+    FAMILY(mallctl)("epoch", NULL, NULL, &any, sizeof any);
+}
+
 static int execute(const struct mailbox_request *request, struct mailbox_answer *answer)
 {
     const struct permitted_name *row = names_permitted_find(request->name, request->verb);
@@ -93,6 +99,8 @@ static int execute(const struct mailbox_request *request, struct mailbox_answer 
         return FAMILY(mallctl)(request->name, NULL, NULL, NULL, 0);
     if (request->verb == MAILBOX_SET)
         return set(row, request);
+    if (request->has_value)
+        refresh();
     return row->kind == MAILBOX_WORDS ? get_words(request->name, answer) : get_number(row, request->name, answer);
 }
 

@@ -17,6 +17,7 @@ cat > "$scratch/works.c" << 'END'
 #include <jespan/jespan.h>
 
 static volatile sig_atomic_t sleeps, last_signal;
+static void *volatile kept[64];
 
 static void sleep_from_now_on(int number)
 {
@@ -35,6 +36,8 @@ int main(void)
     signal(SIGHUP, sleep_from_now_on);
     JESPAN("worker");
     (void)!write(1, "ready\n", 6);
+    for (int i = 0; i < 64; i++)
+        kept[i] = malloc(1 << 20);
     while (!sleeps)
         for (size_t i = 1; i < 200; i++)
             free(strdup(memset(calloc(1, i + 1), 'x', i)));
@@ -99,6 +102,7 @@ $CC -std=gnu11 -O1 -fno-builtin -I"$top_srcdir/include" -o "$scratch/works" "$sc
 works() {
     equal "$1: the version" "$(ctl get spans.version)" "$("$JESPAN_CMD" --version | sed 's/jespan //')"
     equal "$1: several names" "$(ctl get spans.stacks opt.abort arenas.page)" $'spans.stacks: off\nopt.abort: false\narenas.page: 4096'
+    await has_allocated || fail "$1: jemalloc's statistics are old"
     ctl stacks all || fail "$1: stacks all failed"
     equal "$1: stacks" "$(ctl stacks)" all
     await has_stacks || fail "$1: no stack was taken"
@@ -106,6 +110,9 @@ works() {
     ctl set arenas.dirty_decay_ms -1 && equal "$1: -1" "$(ctl get arenas.dirty_decay_ms)" -1
     ctl set arenas.muzzy_decay_ms 5K && equal "$1: 5K" "$(ctl get arenas.muzzy_decay_ms)" 5120
     ctl purge || fail "$1: purge failed"
+}
+has_allocated() {
+    [ "$(ctl get stats.allocated)" -ge 67108864 ]
 }
 has_stacks() {
     [ "$(ctl get spans.stats.stacks.stacks)" -gt 0 ]
