@@ -14,6 +14,7 @@
 
 #include "base/descriptor.h"
 #include "base/encode.h"
+#include "base/process_stat.h"
 #include "exporter_memory.h"
 
 #define FIRST_TEXT_BYTES ((size_t)64 << 10)
@@ -85,7 +86,7 @@ static int open_in_proc(pid_t pid, const char *what)
 {
     char path[40];
     if (pid)
-        snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
+        snprintf(path, sizeof path, "/proc/%d/%s", (int)process_living_thread(pid), what);
     else
         snprintf(path, sizeof path, "/proc/thread-self/%s", what);
     return descriptor_open(path, O_RDONLY, 0);

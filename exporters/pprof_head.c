@@ -15,6 +15,7 @@
 #include "base/descriptor.h"
 #include "base/encode.h"
 #include "base/number.h"
+#include "base/process_stat.h"
 #include "pprof_parts.h"
 #include "profile.pb-c.h"
 
@@ -27,7 +28,7 @@
 static const char *path_in_proc(char path[PROC_PATH_BYTES], pid_t pid, const char *what)
 {
     if (pid)
-        snprintf(path, PROC_PATH_BYTES, "/proc/%d/%s", (int)pid, what);
+        snprintf(path, PROC_PATH_BYTES, "/proc/%d/%s", (int)process_living_thread(pid), what);
     else
         snprintf(path, PROC_PATH_BYTES, "/proc/thread-self/%s", what);
     return path;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The fields of /proc/PID/stat, by their numbers in proc(5). Any thread, without malloc. */
+/* The fields of /proc/PID/stat, by their numbers in proc(5). Any thread; without malloc, but where it is said. */
 #ifndef JESPAN_PROCESS_STAT_H
 #define JESPAN_PROCESS_STAT_H
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,6 +55,27 @@ static inline char process_stat_state(const struct process_stat *s)
 {
     const char *text = process_stat_text(s, 3);
     return text ? *text : '\0';
+}
+
+/* A thread of the process that has not ended, by which its memory can be read, as /proc/TID/maps: the process itself, unless its
+ * first thread has ended (pthread_exit(3)) and others go on. Calls malloc. */
+static inline pid_t process_living_thread(pid_t pid)
+{
+    struct process_stat stat;
+    char path[40];
+    pid_t found = 0;
+    if (!process_stat_read(&stat, pid) || process_stat_state(&stat) != 'Z')
+        return pid;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *threads = opendir(path);
+    for (struct dirent *one; threads && !found && (one = readdir(threads));) {
+        pid_t thread = (pid_t)atoi(one->d_name);
+        if (thread > 0 && process_stat_read(&stat, thread) && !strchr("ZX", process_stat_state(&stat)))
+            found = thread;
+    }
+    if (threads)
+        closedir(threads);
+    return found ? found : pid;
 }
 
 #endif

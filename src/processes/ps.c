@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/process_stat.h"
 #include "console/command.h"
 #include "console/options.h"
 #include "console/text.h"
@@ -56,7 +57,7 @@ static size_t read_file(pid_t pid, const char *name, char *to, size_t bytes)
 static uint64_t resident_bytes(pid_t pid)
 {
     char text[128], *at;
-    read_file(pid, "statm", text, sizeof text);
+    read_file(process_living_thread(pid), "statm", text, sizeof text);
     strtoull(text, &at, 10);
     return strtoull(at, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }

@@ -22,6 +22,7 @@
 #include "base/descriptor.h"
 #include "base/die.h"
 #include "base/number.h"
+#include "base/process_stat.h"
 #include "conf/conf.h"
 #include "report/dump_dir.h"
 #include "sidecar/children.h"
@@ -115,7 +116,7 @@ static bool has_page(pid_t pid)
     char path[32], *line = NULL;
     size_t bytes = 0;
     bool found = false;
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)process_living_thread(pid));
     FILE *maps = fopen(path, "re");
     if (!maps && errno == EACCES)
         say_unreadable(pid);

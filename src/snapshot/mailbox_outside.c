@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/descriptor.h"
+#include "base/process_stat.h"
 #include "heap/classes.h"
 #include "snapshot/view_parts.h"
 
@@ -166,7 +167,7 @@ static int lock_directory(int directory, uint64_t until_ns)
 /* The books are found by the process's number, and must be the same in the memory that is open. */
 static int find(struct mailbox_outside *m, pid_t pid)
 {
-    struct space space = {.pid = pid};
+    struct space space = {.process = pid, .pid = process_living_thread(pid)};
     struct books found, here;
     uint64_t at = 0;
     int error = view_find_books(&space, &found, &at);
@@ -187,7 +188,7 @@ int mailbox_open(struct mailbox_outside *m, pid_t pid, uint64_t until_ns)
     m->directory = open_in_proc(pid, "", O_RDONLY | O_DIRECTORY);
     if (m->directory < 0)
         return m->directory;
-    m->memory = open_in_proc(pid, "mem", O_RDWR);
+    m->memory = open_in_proc(process_living_thread(pid), "mem", O_RDWR);
     int error = m->memory < 0 ? m->memory : find(m, pid);
     if (!error)
         error = lock_directory(m->directory, until_ns);

@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/descriptor.h"
+#include "base/process_stat.h"
 
 /* The sanitizer is not told: a sequence lock around the copy finds what it would report. Whole words, so that none is
  * torn. */
@@ -74,6 +75,17 @@ static NOINLINE int copy_some(struct space *space, const struct piece *pieces, s
     return bytes >= 0 ? -EFAULT : -errno;
 }
 
+/* Where the thread by which memory was read has ended, and others go on. */
+static bool find_another_thread(struct space *space)
+{
+    pid_t other = process_living_thread(space->process);
+    if (other == space->pid)
+        return false;
+    space_close(space);
+    space->pid = other;
+    return true;
+}
+
 int space_copy(struct space *space, const struct piece *pieces, size_t n)
 {
     int error = 0;
@@ -87,6 +99,8 @@ int space_copy(struct space *space, const struct piece *pieces, size_t n)
     for (size_t now; !error && n; n -= now, pieces += now) {
         now = n < PIECES_AT_ONCE ? n : PIECES_AT_ONCE;
         error = copy_some(space, pieces, now);
+        if (error == -ESRCH && find_another_thread(space))
+            error = copy_some(space, pieces, now);
     }
     return error;
 }

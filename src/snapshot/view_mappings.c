@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/descriptor.h"
+#include "base/process_stat.h"
 
 #define PAGE_BYTES 4096u
 #define PRESENT (UINT64_C(1) << 63)
@@ -151,6 +152,7 @@ int mappings_read(struct mappings *m, pid_t pid)
 {
     char path[64], program[256] = "";
     *m = (struct mappings){.pagemap = -1};
+    pid = process_living_thread(pid);
     snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
     if (readlink(path, program, sizeof program - 1) < 0)
         program[0] = '\0';

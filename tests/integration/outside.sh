@@ -8,19 +8,35 @@
 "$JESPAN_CMD" help dump > /dev/null 2>&1 || skip "built without the pprof exporter"
 
 cat > "$scratch/waits.c" << 'END'
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <jespan/jespan.h>
 
 static char *volatile held;
+static pthread_t first;
 
-int main(void)
+static void *keep(void *leaves)
 {
     JESPAN("keeper", "colour", "blue");
     held = malloc(1 << 20);
-    if (write(1, "ready\n", 6) == 6)
+    if (leaves)
+        pthread_join(first, NULL);
+    if (write(1, "ready\n", 6) == 6 && !(leaves && strcmp(leaves, "ends") == 0))
         pause();
+    return NULL;
+}
+
+/* With a word, the first thread ends while another one goes on. */
+int main(int argc, char **argv)
+{
+    pthread_t other;
+    first = pthread_self();
+    if (argc > 1 && pthread_create(&other, NULL, keep, argv[1]) == 0)
+        pthread_exit(NULL);
+    keep(NULL);
     return !held;
 }
 END
@@ -91,6 +107,13 @@ await has_sidecar || fail_with "ps does not know the sidecar" "$scratch/ps"
 kill -TERM "$sidecar"
 wait "$sidecar"
 lists waits
+
+start "$scratch/waits" leaves
+shows "without its first thread"
+lists waits
+"$JESPAN_CMD" run --quiet --interval 0 --dump-dir "$scratch/ended" -- "$scratch/waits" ends > /dev/null 2> "$scratch/err"
+"$JESPAN_CMD" report "$scratch"/ended/heap.* > "$scratch/table" 2>> "$scratch/err" && grep -q keeper "$scratch/table" ||
+    fail_with "no dump of a program whose first thread ended" "$scratch/err"
 
 if [ -f "$top_builddir/libjespan.a" ]; then
     $CC -std=gnu11 -static -s -I"$top_srcdir/include" -o "$scratch/static" "$scratch/waits.c" -L"$top_builddir" \
