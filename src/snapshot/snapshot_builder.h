@@ -179,6 +179,9 @@ void builder_add_buffered(void *builder, uint32_t id, uint32_t bytes);
  * negative frees. */
 void builder_floor_frees(struct snapshot_builder *b);
 
+/* Where the spans of a row had no handles, the time of this snapshot is when the last of them closed, if more have closed. */
+void builder_note_exits(struct snapshot_builder *b, struct snapshot_row *row);
+
 /* Sets the figures of memory that has outlived its span, from the figures that the row has now. */
 void builder_fill_outlived(struct snapshot_builder *b, struct snapshot_row *row);
 

@@ -259,5 +259,8 @@ void ages_fold(struct snapshot_builder *b)
         fold_totals(b, s->ages[i].row, &s->ages[i].totals);
     }
     fold_pasts(b);
+    for (struct snapshot_row *row = b->rows; b->pasts && row < b->rows + s->n_rows; row++)
+        if (row->kind == CONTEXT_SPAN)
+            builder_note_exits(b, row);
     meta_unmap(oldest_open_ns, bytes);
 }

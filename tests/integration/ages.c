@@ -64,6 +64,22 @@ static void memory_of_closed_spans(void)
     CHECK_EQ(ctl_u64("spans.all.outlived_objects"), 0);
 }
 
+static void the_end_of_a_block(void)
+{
+    void *p;
+    jespan_context_t id;
+    {
+        JESPAN("block");
+        id = jespan_current();
+        p = malloc(100);
+        CHECK_EQ(ctl_span(id, "closed_ns"), 0);
+    }
+    CHECK(ctl_span(id, "closed_ns") > 0);
+    sleep_ms(20);
+    CHECK(ctl_span(id, "closed_ns") >= 20 * MS);
+    free(p);
+}
+
 /* By site: the largest first, whatever labels and parents; growth since a second ago or more. */
 static void outlived_by_site(void)
 {
@@ -251,6 +267,8 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         {"memory_of_closed_spans", memory_of_closed_spans, NULL, NULL},
+        {"the_end_of_a_block", the_end_of_a_block, NULL, NULL},
+        {"the_end_of_a_block, with periods", the_end_of_a_block, NULL, "age_period_s:3600"},
         {"outlived_by_site", outlived_by_site, NULL, NULL},
         {"ages_of_a_context_that_is_always_open", ages_of_a_context_that_is_always_open, NULL, "age_period_s:1"},
         {"ages_of_a_context_that_is_always_open, without times", ages_of_a_context_that_is_always_open, NULL,
