@@ -190,11 +190,11 @@ static int64_t greater(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Rows of paths alone have the peaks of the context alone. Several stacks of the same functions are a row: together they had
- * what they had at the peak of the process, and what they have now. */
+/* Only inclusive rows have what is below them. Several contexts, or stacks of the same functions, may be a row: together they had
+ * at least what one of them had, what they had at the peak of the process, and what they have now. */
 static int64_t peak_of(const struct report_table *table, const struct report_row *row)
 {
-    if (table->query->by || table->query->inclusive || row == &table->rows.all)
+    if (table->query->inclusive || row == &table->rows.all)
         return row->peaks[PROFILE_PEAK_TOTAL];
     return greater(row->peaks[PROFILE_PEAK_OWN], greater(row->peaks[PROFILE_AT_PEAK], row->values[PROFILE_INUSE_BYTES]));
 }

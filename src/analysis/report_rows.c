@@ -235,7 +235,7 @@ static int add_above(struct reader *r)
 /* Whether the sample has anything to show beside the peaks of contexts below it. */
 static bool is_shown(const struct reader *r)
 {
-    bool alone = !r->query->by && !r->query->inclusive;
+    bool alone = !r->query->inclusive;
     return !profile_has_peaks_only(r->values, r->peaks) || r->peaks[alone ? PROFILE_PEAK_OWN : PROFILE_PEAK_TOTAL] != 0;
 }
 

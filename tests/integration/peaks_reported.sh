@@ -35,7 +35,12 @@ test_report() {
     equal "by name" "$(report peak,atpeak --by name --sort atpeak dumps | head -4)" 'peak_bytes,at_peak_bytes,key
 8388608,8388608,"parse"
 3145728,3145728,"cache"
-9437184,1048576,"request"'
+1048576,1048576,"request"'
+    # At least that much at once: the most of one context, or what all had at the peak of the process
+    equal "by label" "$(report peak,atpeak --by label:tenant --sort atpeak --filter 'request|cache' dumps)" 'peak_bytes,at_peak_bytes,key
+9437184,9437184,"blue"
+3145728,3145728,"(without)"
+4194304,0,"green"'
     # --peak has these columns, for a file as for its directory
     "$JESPAN_CMD" report --peak --exact dumps/heap.*.pb.gz > file
     "$JESPAN_CMD" report --peak --exact dumps > directory
