@@ -77,10 +77,11 @@ static char *context_text(struct report_input *input, uint32_t i)
     return bytes;
 }
 
-/* The context that has the highest peak with all below it, of those that fit. If they lie in several places of the tree, this
- * is the peak of one of them. Returns 0 or a negative errno. */
-static int find_peak(const struct check_rule *rule, struct report_input *input, int64_t *most, uint32_t *number)
+/* The highest peak, with all below it, of contexts that fit. If they lie in several places of the tree, this is the peak of one of
+ * them. *holder is the one that had most itself, of those that fit; or else the one of the peak. Returns 0 or a negative errno. */
+static int find_peak(const struct check_rule *rule, struct report_input *input, int64_t *most, uint32_t *holder)
 {
+    int64_t held = 0;
     int error = 0;
     *most = 0;
     for (uint32_t i = 0; i < input->profile.parts->n_sample && error == 0; i++) {
@@ -90,10 +91,13 @@ static int find_peak(const struct check_rule *rule, struct report_input *input, 
         if (error != 0)
             break;
         profile_peaks(&input->profile, sample, peaks);
-        if (peaks[PROFILE_PEAK_TOTAL] > *most && report_filter_fits(rule->filter, input, sample)) {
+        bool fits = report_filter_fits(rule->filter, input, sample);
+        if (fits && (peaks[PROFILE_PEAK_OWN] > held || (!held && peaks[PROFILE_PEAK_TOTAL] > *most)))
+            *holder = i;
+        if (fits && peaks[PROFILE_PEAK_OWN] > held)
+            held = peaks[PROFILE_PEAK_OWN];
+        if (fits && peaks[PROFILE_PEAK_TOTAL] > *most)
             *most = peaks[PROFILE_PEAK_TOTAL];
-            *number = i;
-        }
         profile_sample_free(&input->profile, sample);
     }
     return error;

@@ -49,6 +49,8 @@ test_exit() {
     equal "status with a label" "$status" 3
     has out 'pass  other<1: 0 B'
     has out 'most by work > part {tenant=blue}'
+    check --max '*<1M' -- work 2000000
+    has out '; most by work > part {tenant=blue}' # and not the root, which has nothing itself
 }
 
 # The program holds the memory until the dump of the alert is there, and has freed it at exit.
