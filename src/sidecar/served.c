@@ -153,16 +153,20 @@ static void write_last(struct served *p, const struct ending *e)
 
 /* ---- The process ---- */
 
+/* A process that has ended keeps the name that it had. */
 static void read_name(char name[SERVICE_NAME_BYTES], pid_t pid)
 {
-    char path[40];
+    char path[40], now[SERVICE_NAME_BYTES];
     snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
     int fd = descriptor_open(path, O_RDONLY, 0);
-    ssize_t n = fd < 0 ? 0 : read(fd, name, SERVICE_NAME_BYTES - 1);
+    ssize_t n = fd < 0 ? 0 : read(fd, now, sizeof now - 1);
     if (fd >= 0)
         close(fd);
-    name[n > 0 ? n : 0] = '\0';
-    name[strcspn(name, "\n")] = '\0';
+    if (n <= 0)
+        return;
+    now[n] = '\0';
+    now[strcspn(now, "\n")] = '\0';
+    strcpy(name, now);
 }
 
 struct served *served_new(pid_t pid, int pidfd, bool is_first, bool needs_slot)
