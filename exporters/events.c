@@ -255,12 +255,23 @@ static void say_missing(const struct events *e, const struct events_file *f, uin
         e->host->say((const char *const[]){f->path, ": of ", all, " events, ", missing, why, NULL});
 }
 
+/* Lines of a trace are not only of events. */
+static void say_beyond(const struct events *e, const struct events_file *f)
+{
+    char n[24];
+    snprintf(n, sizeof n, "%llu", (unsigned long long)f->left_out);
+    if (f == &e->folded)
+        say_missing(e, f, f->left_out, " are beyond events_max_bytes");
+    else if (f->left_out > 0 && events_file_is_wanted(f))
+        e->host->say((const char *const[]){f->path, ": ", n, " of its lines are beyond events_max_bytes", NULL});
+}
+
 static void say_all_missing(const struct events *e, const struct events_file *f)
 {
     say_missing(e, f, e->n_lost, " were overwritten before they were read (events_buffer_bytes)");
     say_missing(e, f, e->sink.without, " were of more threads than have a buffer (events_buffer_bytes)");
     say_missing(e, f, e->n_recycled, " are shown as (recycled), since their context was");
-    say_missing(e, f, f->left_out, " are beyond events_max_bytes");
+    say_beyond(e, f);
 }
 
 /* Folded stacks have no other sign that nothing is missing. What a program wrote before it executed this one stays. */
