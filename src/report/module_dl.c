@@ -42,9 +42,17 @@ static bool find_beside(char *path, size_t bytes, const char *name)
     return length > 0 && (size_t)length < bytes && access(path, R_OK) == 0;
 }
 
+/* A directory that was chosen may have some modules only. Where there is none, the path is that in `module_dir`. */
 static void find_module(char *path, size_t bytes, const char *name)
 {
-    if (strcmp(conf.module_dir, JESPAN_MODULE_DIR) || !find_beside(path, bytes, name))
+    bool is_chosen = strcmp(conf.module_dir, JESPAN_MODULE_DIR);
+    snprintf(path, bytes, "%s/%s.so", conf.module_dir, name);
+    if (is_chosen && (access(path, R_OK) == 0 || access(conf.module_dir, X_OK) != 0))
+        return;
+    if (find_beside(path, bytes, name))
+        return;
+    snprintf(path, bytes, "%s/%s.so", JESPAN_MODULE_DIR, name);
+    if (is_chosen && access(path, R_OK) != 0)
         snprintf(path, bytes, "%s/%s.so", conf.module_dir, name);
 }
 

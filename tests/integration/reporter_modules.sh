@@ -46,6 +46,10 @@ sums() {
             fail "sums: a span's path is not there"
         ! grep -qvE '^[0-9]+,"([^"]|"")*",[a-z_]+,[0-9]+$' "$figures" || fail "sums: a line is broken"
     done
+    mkdir "$scratch/dumps"
+    run "reporters:csv,dump_dir:$scratch/dumps,dump_at_exit:true" passing 100 figures
+    expect "a module of jespan's own with one in module_dir" ""
+    equal "dumps" "$(find "$scratch/dumps" -name 'heap.*' | wc -l)" 1
     run "reporters:csv,reporter_interval_ms:0" passing 100 figures
     equal "no interval" "$(told alloc_bytes)" "$(awk '$5 == "total" { print $2 }' "$scratch/out")"
 }
