@@ -164,7 +164,8 @@ const struct ctl_name ctl_stats_names[] = {
     {"limits", stat_limits, offsetof(struct limits_stats, limits)},
     {"limit_refusals", stat_limits, offsetof(struct limits_stats, refusals)},
     {"limits_lost", stat_limits, offsetof(struct limits_stats, lost)},
-    /* dumps that this process wrote, none with a [sidecar](sidecar.md); dumps that failed; threads that have allocated */
+    /* dumps that this process wrote, none with a [sidecar](sidecar.md); dumps that failed; threads that have allocated
+     * and have not ended */
     {"dumps", stat_value, .value = dump_count},
     {"lost_dumps", stat_value, .value = dump_lost_count},
     {"threads", stat_value, .value = threads},
