@@ -275,7 +275,7 @@ JESPAN_API void jespan_set_sampler(jespan_sampler_t *decide, void *user);
 #endif
 
 /* The contents of a W3C traceparent header (https://www.w3.org/TR/trace-context/): identifiers in lower-case
- * hexadecimal digits, and flags: JESPAN_TRACE_SAMPLED or 0. For versions later than 00, only that flag is known. */
+ * hexadecimal digits, and flags, of which JESPAN_TRACE_SAMPLED is known. Of versions later than 00, there is only that one. */
 #define JESPAN_TRACE_SAMPLED 1u
 struct jespan_traceparent {
     char trace_id[33], span_id[17]; /* of the caller's trace and span */

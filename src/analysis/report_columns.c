@@ -282,7 +282,7 @@ static const char *why_none(const struct report_table *table)
     if ((peaks && table->inputs[0].is_url) || ((temporary || lifetimes) && last->is_url))
         return "profiles over HTTP have no peaks, temporary allocations and lifetimes: dumps have them, and 'jespan report PID'";
     return peaks       ? "it has no peaks"
-           : temporary ? "it has no temporary allocations: they are counted with 'jespan run --stacks'"
+           : temporary ? "it has no temporary allocations: there were none, or it ran without 'jespan run --stacks', which counts them"
            : lifetimes ? "it has no lifetimes: they are known with 'jespan run --conf lifetimes:true'"
                        : NULL;
 }

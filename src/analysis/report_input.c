@@ -90,7 +90,8 @@ static int read_frames(struct report_input *input, enum report_frames frames, bo
     if (error != 0 || frames == REPORT_LOCATIONS)
         return error;
     error = profile_frames_set(&input->profile, frames == REPORT_CALLS ? PROFILE_CALLS : PROFILE_SPANS);
-    if (error == 0 && frames == REPORT_CALLS && !quiet && !profile_frames_has_calls(&input->profile))
+    bool is_time = input->profile.kind == PROFILE_TIME; /* times are never of calls */
+    if (error == 0 && frames == REPORT_CALLS && !quiet && !is_time && !profile_frames_has_calls(&input->profile))
         cmd_warning("%s has no stacks; start the program with 'jespan run --stacks'", input->name);
     return error;
 }

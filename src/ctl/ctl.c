@@ -116,10 +116,8 @@ static int name_to_mib(const char *name, size_t *mib, size_t *length)
     if (row < 0)
         return ENOENT;
     parts[n++] = (size_t)row;
-    if (*length < n)
-        return EINVAL;
-    memcpy(mib, parts, n * sizeof *mib);
-    *length = n;
+    *length = *length < n ? *length : n; /* a part of it, as jemalloc does */
+    memcpy(mib, parts, *length * sizeof *mib);
     return 0;
 }
 

@@ -30,6 +30,8 @@ static const char *part_wrong(char *part)
         return "a '{' needs a '}' at the end of the name's labels";
     if (!labels && end)
         return "a '}' has no '{' before it";
+    if (labels && strstr(labels, "}{"))
+        return "several labels are {KEY=VALUE,KEY=VALUE}";
     if (labels)
         *labels = *end = '\0';
     return *text_trim(part) ? labels ? labels_wrong(labels + 1) : NULL : "a name is missing; * is any name";

@@ -135,7 +135,10 @@ static void wrong_mibs(void)
     CHECK_EQ(mallctlbymib((size_t[4]){total[0], (size_t)1 << 40, total[2], total[3]}, 4, &value, &bytes, NULL, 0), ENOENT);
     CHECK_EQ(mallctlbymib((size_t[4]){total[0], 1, total[2], 1000}, 4, &value, &bytes, NULL, 0), ENOENT);
     length = 3;
-    CHECK_EQ(mallctlnametomib("spans.1.total.inuse_bytes", total, &length), EINVAL);
+    size_t part[3];
+    CHECK_EQ(mallctlnametomib("spans.1.total.inuse_bytes", part, &length), 0); /* a part, as of jemalloc's names */
+    CHECK_EQ(length, 3);
+    CHECK(memcmp(part, total, sizeof part) == 0);
     CHECK(mallctlbymib(mib, 1, &value, &bytes, NULL, 0) != 0);
     CHECK(mallctlbymib(mib, 0, &value, &bytes, NULL, 0) != 0);
 }

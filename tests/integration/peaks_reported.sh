@@ -113,7 +113,7 @@ test_ctl() {
     equal "by a path that fits several" "$status $(sed 's/.*Name/Name/' err)" \
         "1 Name the spans above or labels, as in 'peak_bytes:request > cache{tenant=blue}'"
     local path
-    for path in 'parse{' 'parse{a' 'request >' 'parse{a}' 'parse}'; do
+    for path in 'parse{' 'parse{a' 'request >' 'parse{a}' 'parse}' 'parse{a=b}{c=d}'; do
         status=0
         get "peak_bytes:$path" 2> err || status=$?
         equal "by $path" "$status $(sed 's/ spans: .*/ spans/' err)" "2 jespan: '$path' is no path of spans"
