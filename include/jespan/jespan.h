@@ -353,9 +353,9 @@ struct jespan_block {
  * leaves the region, until the exception is handled. Any thread may free and resize objects in it as always. Using a
  * pointer into it after its end is as wrong as after free(); freeing such a pointer ends the program, as a double free
  * does.
- * JESPAN_REGION_OF(&site) takes a site of the program's own, with JESPAN_ARENA_REGION and other flags. Where max_arenas
- * leaves no arena (spans.stats.regions_lost), the block is an ordinary span, and memory that is not freed in it stays
- * allocated. */
+ * JESPAN_REGION_OF(&site) takes a site of the program's own, with JESPAN_ARENA_REGION and other flags. Without that flag, and
+ * where max_arenas leaves no arena (spans.stats.regions_lost), the block is an ordinary span, and memory that is not freed
+ * in it stays allocated. */
 #define JESPAN_REGION(name) JESPAN_REGION_AT_(__COUNTER__, name)
 #define JESPAN_REGION_OF(site) JESPAN_REGION_OF_AT_(__COUNTER__, site)
 

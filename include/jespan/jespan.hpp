@@ -270,11 +270,12 @@ private:
 #ifndef JESPAN_DISABLE
 class region : public std::pmr::memory_resource {
 public:
-    // Throws std::system_error with what jespan_open() sets errno to.
+    // Throws std::system_error with what jespan_open() sets errno to, and with EINVAL if the site is not JESPAN_ARENA_REGION.
     explicit region(const jespan_site &site, jespan_context_t parent = JESPAN_CURRENT) : span_{site, {}, parent}
     {
-        if (!span_)
-            throw std::system_error{errno, std::generic_category(), "jespan::region"};
+        const bool is_region = (site.arena.flags & JESPAN_ARENA_REGION) != 0;
+        if (!span_ || !is_region)
+            throw std::system_error{span_ ? EINVAL : errno, std::generic_category(), "jespan::region"};
     }
     region(const region &) = delete;
     region &operator=(const region &) = delete;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // jespan::region: containers whose memory comes from a region, and goes with it.
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <jespan/jespan.hpp>
@@ -12,6 +14,7 @@
 extern "C" int mallctl(const char *name, void *old, std::size_t *old_bytes, void *value, std::size_t bytes);
 
 JESPAN_SITE_ARENA(words_site, "words", JESPAN_ARENA_REGION);
+JESPAN_SITE(plain_site, "plain");
 static int failures;
 
 static void expect(const char *what, bool is)
@@ -51,6 +54,16 @@ static void leave(jespan::region &region)
         std::memset(region.allocate(1 + i), 1, 1 + i);
 }
 
+static void refuse(void)
+{
+    try {
+        jespan::region region{plain_site};
+        expect("a site that is no region's is refused", false);
+    } catch (const std::system_error &error) {
+        expect("EINVAL", error.code().value() == EINVAL);
+    }
+}
+
 static void go(void)
 {
     jespan::region region{words_site}, other{words_site};
@@ -74,6 +87,7 @@ static void none_to_be_had(void)
 
 int main()
 {
+    refuse();
     go();
     std::uint64_t before = figure("spans.all.inuse_bytes");
     for (int i = 0; i < 10; i++)
