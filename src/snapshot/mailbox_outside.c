@@ -167,7 +167,7 @@ static int lock_directory(int directory, uint64_t until_ns)
 /* The books are found by the process's number, and must be the same in the memory that is open. */
 static int find(struct mailbox_outside *m, pid_t pid)
 {
-    struct space space = {.process = pid, .pid = process_living_thread(pid)};
+    struct space space = {.pid = pid};
     struct books found, here;
     uint64_t at = 0;
     int error = view_find_books(&space, &found, &at);

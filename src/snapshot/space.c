@@ -2,13 +2,13 @@
 /* Copies out of the memory of a process. */
 #include "snapshot/space.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <sys/uio.h>
 
 #include "base/compiler.h"
 #include "base/descriptor.h"
-#include "base/process_stat.h"
 
 /* The sanitizer is not told: a sequence lock around the copy finds what it would report. Whole words, so that none is
  * torn. */
@@ -60,7 +60,7 @@ static NOINLINE int copy_some(struct space *space, const struct piece *pieces, s
 {
     struct iovec to[PIECES_AT_ONCE], from[PIECES_AT_ONCE];
     size_t wanted = 0;
-    if (space->by_file)
+    if (space->by_file || space->by_thread)
         return copy_by_file(space, pieces, n);
     for (size_t i = 0; i < n; i++) {
         to[i] = (struct iovec){pieces[i].to, pieces[i].bytes};
@@ -75,15 +75,29 @@ static NOINLINE int copy_some(struct space *space, const struct piece *pieces, s
     return bytes >= 0 ? -EFAULT : -errno;
 }
 
-/* Where the thread by which memory was read has ended, and others go on. */
-static bool find_another_thread(struct space *space)
+/* The first thread has ended (pthread_exit(3)), or the thread whose file was open, and all others of that program. Threads that are
+ * about to end have no memory. */
+static NOINLINE int copy_by_another_thread(struct space *space, const struct piece *pieces, size_t n)
 {
-    pid_t other = process_living_thread(space->process);
-    if (other == space->pid)
-        return false;
-    space_close(space);
-    space->pid = other;
-    return true;
+    char path[320];
+    int error = -ESRCH;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)space->pid);
+    DIR *threads = opendir(path);
+    for (struct dirent *one; threads && error == -ESRCH && (one = readdir(threads));) {
+        snprintf(path, sizeof path, "/proc/%d/task/%s/mem", (int)space->pid, one->d_name);
+        int fd = one->d_name[0] == '.' ? -1 : descriptor_open(path, O_RDONLY, 0);
+        if (fd < 0)
+            continue;
+        space_close(space);
+        space->memory = fd;
+        error = copy_by_file(space, pieces, n);
+    }
+    if (threads)
+        closedir(threads);
+    space->by_thread = error != -ESRCH;
+    if (!space->by_thread)
+        space_close(space);
+    return error;
 }
 
 int space_copy(struct space *space, const struct piece *pieces, size_t n)
@@ -99,8 +113,8 @@ int space_copy(struct space *space, const struct piece *pieces, size_t n)
     for (size_t now; !error && n; n -= now, pieces += now) {
         now = n < PIECES_AT_ONCE ? n : PIECES_AT_ONCE;
         error = copy_some(space, pieces, now);
-        if (error == -ESRCH && find_another_thread(space))
-            error = copy_some(space, pieces, now);
+        if (error == -ESRCH)
+            error = copy_by_another_thread(space, pieces, now);
     }
     return error;
 }

@@ -15,8 +15,8 @@
 struct core_file;
 struct piece;
 struct space {
-    pid_t process; /* 0: this process */
-    pid_t pid;     /* by which its memory is read: process_living_thread(). 0: this process */
+    pid_t pid;  /* 0: this process */
+    bool by_thread; /* the first thread of the process has ended: `memory` is of another one, also when that has ended */
     bool by_file; /* reads /proc/PID/mem: this process as if it were another, or a system without process_vm_readv(2) */
     int memory;   /* that file; 0: not opened */
     /* A process that dumped core has core_file_copy() here, and the core; others have NULL. The function is called through

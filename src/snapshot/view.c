@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/meta.h"
-#include "base/process_stat.h"
 #include "snapshot/books.h"
 #include "snapshot/core_file.h"
 #include "snapshot/event_reader.h"
@@ -117,11 +116,8 @@ static int open_space(struct view **view, struct space space, pid_t pid)
 
 int view_open(struct view **view, pid_t pid)
 {
-    struct space space = {.process = pid, .by_file = pid == getpid()};
-    if (pid <= 0)
-        return -ESRCH;
-    space.pid = process_living_thread(pid);
-    return open_space(view, space, pid);
+    const struct space space = {.pid = pid, .by_file = pid == getpid()};
+    return pid <= 0 ? -ESRCH : open_space(view, space, pid);
 }
 
 int view_open_core(struct view **view, const char *path)

@@ -17,6 +17,7 @@
 
 #include "base/descriptor.h"
 #include "base/number.h"
+#include "base/process_stat.h"
 #include "snapshot/core_file.h"
 #include "snapshot/view_parts.h"
 
@@ -141,7 +142,7 @@ int view_find_books(struct space *space, struct books *copy, uint64_t *at)
     int error = -ENOENT;
     if (space->core)
         return find_in_core(space, copy, at);
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)space->pid);
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)process_living_thread(space->pid));
     int fd = descriptor_open(path, O_RDONLY, 0);
     if (fd < 0)
         return errno == ENOENT || errno == ESRCH ? view_why_no_entry(space->pid) : errno == EACCES ? -EPERM : -errno;
