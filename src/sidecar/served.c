@@ -153,20 +153,16 @@ static void write_last(struct served *p, const struct ending *e)
 
 /* ---- The process ---- */
 
-/* A process that has ended keeps the name that it had. */
 static void read_name(char name[SERVICE_NAME_BYTES], pid_t pid)
 {
-    char path[40], now[SERVICE_NAME_BYTES];
+    char path[40];
     snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
     int fd = descriptor_open(path, O_RDONLY, 0);
-    ssize_t n = fd < 0 ? 0 : read(fd, now, sizeof now - 1);
+    ssize_t n = fd < 0 ? 0 : read(fd, name, SERVICE_NAME_BYTES - 1);
     if (fd >= 0)
         close(fd);
-    if (n <= 0)
-        return;
-    now[n] = '\0';
-    now[strcspn(now, "\n")] = '\0';
-    strcpy(name, now);
+    name[n > 0 ? n : 0] = '\0';
+    name[strcspn(name, "\n")] = '\0';
 }
 
 struct served *served_new(pid_t pid, int pidfd, bool is_first, bool needs_slot)
@@ -198,8 +194,13 @@ static bool is_reported(struct served *p)
     return !p->needs_slot || page_is_of(p->slot, p->pid);
 }
 
-static void begin_program(struct served *p)
+/* What is said at the end is about the last program that was found. */
+static void begin_program(struct served *p, const char name[SERVICE_NAME_BYTES])
 {
+    if (name[0])
+        memcpy(p->name, name, SERVICE_NAME_BYTES);
+    p->was_read = false;
+    p->peak = p->last = (struct line_holder){.all_bytes = 0};
     uint64_t began_ns = page_is_of(p->slot, p->pid) ? load_relaxed(&p->slot->began_ns) : 0;
     p->began_ns = began_ns ? began_ns : now_ns();
     p->pause_ns = FIRST_PAUSE_NS;
@@ -257,21 +258,20 @@ static void leave_time(struct served *p, uint64_t took_ns)
 int served_find(struct served *p)
 {
     const struct exporter *identifier = exporter && exporter->identify ? exporter : module_find("pprof");
-    read_name(p->name, p->pid);
-    int error = is_reported(p) ? readings_open(&p->readings, p->pid, p->name, identifier) : -EAGAIN;
+    char name[SERVICE_NAME_BYTES];
+    read_name(name, p->pid);
+    int error = is_reported(p) ? readings_open(&p->readings, p->pid, name[0] ? name : p->name, identifier) : -EAGAIN;
     if (!error)
-        begin_program(p);
+        begin_program(p, name);
     else
         pause_longer(p);
     return error;
 }
 
-/* It has executed another program. The line at the end is about that one. */
+/* It has executed another program. */
 static void leave_program(struct served *p)
 {
     served_end(p, NULL);
-    p->was_read = false;
-    p->peak = p->last = (struct line_holder){.all_bytes = 0};
     p->pause_ns = FIRST_PAUSE_NS;
     p->next_read_ns = now_ns();
 }
