@@ -47,7 +47,7 @@ static void find_module(char *path, size_t bytes, const char *name)
 {
     bool is_chosen = strcmp(conf.module_dir, JESPAN_MODULE_DIR);
     snprintf(path, bytes, "%s/%s.so", conf.module_dir, name);
-    if (is_chosen && (access(path, R_OK) == 0 || access(conf.module_dir, X_OK) != 0))
+    if (is_chosen && (access(path, F_OK) == 0 || access(conf.module_dir, X_OK) != 0))
         return;
     if (find_beside(path, bytes, name))
         return;

@@ -215,8 +215,10 @@ struct totals snapshot_inclusive(const struct snapshot *s, uint32_t row)
 bool snapshot_inclusive_all(const struct snapshot *s, struct totals *sums)
 {
     size_t bytes = s->n_rows * sizeof(uint32_t);
-    uint32_t *children = meta_map(2 * bytes), *order = children + s->n_rows;
-    uint32_t n = children ? row_order(s->rows, s->n_rows, children, order) : 0;
+    uint32_t *children = meta_map(2 * bytes);
+    if (!children)
+        return false;
+    uint32_t *order = children + s->n_rows, n = row_order(s->rows, s->n_rows, children, order);
     for (uint32_t i = 0; i < s->n_rows; i++)
         sums[i] = s->rows[i].totals;
     for (uint32_t k = 0; k < n; k++)
@@ -227,5 +229,5 @@ bool snapshot_inclusive_all(const struct snapshot *s, struct totals *sums)
         sums[i].idle = totals_idle(&sums[i]);
     }
     meta_unmap(children, 2 * bytes);
-    return children;
+    return true;
 }

@@ -30,6 +30,7 @@ struct below {
     uint64_t inuse;                /* bytes that it and all rows below it have in use */
     uint64_t own;                  /* the part of it that the row itself has */
     uint64_t own_peak, total_peak; /* those that looks have seen */
+    bool had_handles;              /* its spans were opened with handles: the context says when the last of them closed */
     uint64_t opened, raised;       /* the snapshots (their epochs) that changed the row and its peaks: snapshot_again.c */
 };
 

@@ -41,20 +41,21 @@ void builder_note_exits(struct snapshot_builder *b, struct snapshot_row *row)
 {
     struct seen spare, *seen = view_seen(b->view, row->id, 2 * row->generation + 1, &spare);
     struct passing also_spare, *passing = view_passing(b->view, row->id, &also_spare);
-    if (passing->had_handles)
+    if (b->below[row - b->rows].had_handles)
         return;
-    if (seen->exits != row->totals.exits)
+    if (row->totals.exits > seen->exits) {
         passing->closed_time = b->time;
-    seen->exits = row->totals.exits;
+        seen->exits = row->totals.exits;
+    }
     row->closed_time = passing->closed_time;
 }
 
 /* jespan_close() stores when a span closed. The end of other spans is noticed here; with periods, when these are added. */
 static void fill_closed(struct snapshot_builder *b, struct snapshot_row *row, const struct context *c)
 {
-    struct passing spare, *passing = view_passing(b->view, row->id, &spare);
-    passing->had_handles = load_relaxed(&c->opens);
-    if (passing->had_handles)
+    struct below *below = &b->below[row - b->rows];
+    below->had_handles = load_relaxed(&c->opens);
+    if (below->had_handles)
         row->closed_time = load_relaxed(&c->closed_time);
     else if (!b->pasts)
         builder_note_exits(b, row);

@@ -33,7 +33,6 @@ struct seen {
 /* What the times of a row that pass by themselves are computed from. In one cache line: snapshot_again.c does so for each open span. */
 struct passing {
     uint32_t handles;        /* of the context. Their highest bit: wall_rest is not 0 */
-    bool had_handles;        /* its spans were opened with handles: the context says when the last of them closed */
     uint64_t wall;           /* of the context, in ticks */
     uint64_t busy, recycled; /* in ns: the row's busy time before it was raised to what was shown; wall time of recycled children */
     uint64_t closed_time;    /* in ticks; of blocks, when a change of `exits` was noticed */
