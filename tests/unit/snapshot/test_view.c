@@ -99,7 +99,7 @@ static bool is_sound(const struct snapshot *s)
             return false;
         totals_add(&sum, t);
     }
-    return memcmp(&sum, &s->all, offsetof(struct totals, wall)) == 0; /* the times of the whole never fall, those of its parts may */
+    return memcmp(&sum, &s->all, offsetof(struct totals, busy)) == 0; /* the times of the whole never fall, those of its parts may */
 }
 
 static uint64_t recycled(void)
