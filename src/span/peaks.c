@@ -24,6 +24,7 @@
  * times, so it does not wait until the rate of the clock is known. */
 #define PATIENCE_TICKS 100000u
 #define PATIENCE_THREAD_TICKS 5000u
+#define STEPS_MOST 16u /* from contexts to those above them, for each context */
 
 struct peaks all_peaks;
 FIGURE_ROW(figure_looks, "spans.stats.peak_looks", all_peaks.looks, FIGURE_NUMBER);
@@ -32,6 +33,7 @@ FIGURE_ROW(figure_looks, "spans.stats.peak_looks", all_peaks.looks, FIGURE_NUMBE
 struct sums {
     int64_t raw;          /* what the counters of this number say, less buffered frees */
     uint64_t own, total;  /* with the parts of the context; with all contexts below it */
+    uint32_t children, nth; /* add_in_order(): how many are still to be added to it; the context that is the nth in order */
 };
 static struct meta_array peak_array;
 
@@ -133,19 +135,57 @@ static uint32_t owner_of(uint32_t id)
     return id == CONTEXT_ID_UNSAMPLED ? CONTEXT_ID_ROOT : tree_whole(id);
 }
 
-static void add_to_ancestors(struct sums *sums, uint32_t end)
+static void set_own(struct sums *sums, uint32_t end)
 {
     for (uint32_t id = CONTEXT_ID_ROOT; id < end; id++) {
         if (sums[id].raw <= 0 || !tree_is_live(id))
             continue;
-        uint64_t bytes = (uint64_t)sums[id].raw;
-        uint32_t at = owner_of(id);
-        sums[at].own += bytes;
+        sums[owner_of(id)].own += (uint64_t)sums[id].raw;
         if (contexts[id].kind == CONTEXT_STACK)
-            sums[id].own = bytes;
-        for (; at != CONTEXT_ID_ROOT; at = contexts[at].parent)
-            sums[at].total += bytes;
-        sums[CONTEXT_ID_ROOT].total += bytes;
+            sums[id].own = (uint64_t)sums[id].raw;
+    }
+}
+
+/* Whether it has contexts above it that have its bytes too. Parts are counted in their contexts. */
+static bool has_parent(uint32_t id)
+{
+    return id != CONTEXT_ID_ROOT && id != CONTEXT_ID_UNSAMPLED && tree_is_live(id) && !tree_is_part(contexts[id].kind);
+}
+
+/* From each context to the root. Returns false after many steps, as with contexts that are nested deeply. */
+static bool add_to_ancestors(struct sums *sums, uint32_t end)
+{
+    uint64_t steps = 0;
+    sums[CONTEXT_ID_ROOT].total = sums[CONTEXT_ID_ROOT].own;
+    for (uint32_t id = CONTEXT_ID_ROOT + 1; id < end; id++) {
+        if (!sums[id].own || !has_parent(id))
+            continue;
+        for (uint32_t at = id; at != CONTEXT_ID_ROOT; at = contexts[at].parent, steps++)
+            sums[at].total += sums[id].own;
+        sums[CONTEXT_ID_ROOT].total += sums[id].own;
+        if (steps > STEPS_MOST * (uint64_t)end)
+            return false;
+    }
+    return true;
+}
+
+/* The same, however deep: each context is added to its parent when all its children were added to it. */
+static void add_in_order(struct sums *sums, uint32_t end)
+{
+    uint32_t n = 0;
+    for (uint32_t id = CONTEXT_ID_ROOT; id < end; id++)
+        sums[id].total = id == CONTEXT_ID_ROOT || has_parent(id) ? sums[id].own : 0;
+    for (uint32_t id = CONTEXT_ID_ROOT; id < end; id++)
+        if (has_parent(id))
+            sums[contexts[id].parent].children++;
+    for (uint32_t id = CONTEXT_ID_ROOT; id < end; id++)
+        if (has_parent(id) && !sums[id].children)
+            sums[n++].nth = id;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t id = sums[i].nth, parent = contexts[id].parent;
+        sums[parent].total += sums[id].total;
+        if (--sums[parent].children == 0 && has_parent(parent))
+            sums[n++].nth = parent;
     }
 }
 
@@ -191,7 +231,9 @@ static enum peaks_look look_with(struct sums *sums, uint32_t end)
     subtract_buffered(sums, end);
     if (!add_up(sums, end))
         return PEAKS_TOO_MANY;
-    add_to_ancestors(sums, end);
+    set_own(sums, end);
+    if (!add_to_ancestors(sums, end))
+        add_in_order(sums, end);
     return raise_peaks(sums, end) ? PEAKS_RAISED : PEAKS_SAME;
 }
 

@@ -34,6 +34,7 @@ unit_tests += \
 	%D%/span/test_context_path \
 	%D%/span/test_handles \
 	%D%/span/test_labels \
+	%D%/span/test_peaks \
 	%D%/span/test_sampler \
 	%D%/span/test_sites \
 	%D%/span/test_span \
