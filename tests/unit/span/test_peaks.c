@@ -68,13 +68,19 @@ static void check(void)
     }
 }
 
+static int parent_of(int i, int shape)
+{
+    const int some[] = {-1, i - 1, rand() % (i + 1) - 1, i - 1 - rand() % 3 % (i + 1)};
+    return some[shape];
+}
+
 /* Side by side, below one another, and both; the second time with numbers that were given back. */
 static void test_shapes(void **state)
 {
     (void)state;
     for (int shape = 0; shape < 8; shape++) {
         for (int i = 0; i < CONTEXTS; i++)
-            open_one(i, shape % 4 == 0 ? -1 : shape % 4 == 1 ? i - 1 : shape % 4 == 2 ? rand() % (i + 1) - 1 : i - 1 - rand() % 3 % (i + 1));
+            open_one(i, parent_of(i, shape % 4));
         check();
         close_all();
     }
