@@ -13,12 +13,8 @@ bool http_rows_sum(const struct snapshot *s, struct totals *sums)
 {
     uint32_t n = s->n_rows, *children = calloc(n + (size_t)1, sizeof *children), *order = calloc(n + (size_t)1, sizeof *order);
     bool has_room = children && order;
-    uint32_t n_order = has_room ? row_order(s->rows, n, children, order) : 0;
-    for (uint32_t i = 0; has_room && i < n; i++)
-        sums[i] = s->rows[i].totals;
-    for (uint32_t k = 0; k < n_order; k++)
-        if (row_has_parent(s->rows, n, order[k]))
-            totals_add(&sums[s->rows[order[k]].parent_row], &sums[order[k]]);
+    if (has_room)
+        row_order_sums(s->rows, n, sums, children, order);
     free(children);
     free(order);
     return has_room;

@@ -31,4 +31,15 @@ static inline uint32_t row_order(const struct snapshot_row *rows, uint32_t n, ui
     return n_ready;
 }
 
+/* Sets sums[i] to the totals of row i and of all rows below it. `children` and `order` are room for the function, with n members. */
+static inline void row_order_sums(const struct snapshot_row *rows, uint32_t n, struct totals *sums, uint32_t *children, uint32_t *order)
+{
+    uint32_t n_order = row_order(rows, n, children, order);
+    for (uint32_t i = 0; i < n; i++)
+        sums[i] = rows[i].totals;
+    for (uint32_t k = 0; k < n_order; k++)
+        if (row_has_parent(rows, n, order[k]))
+            totals_add(&sums[rows[order[k]].parent_row], &sums[order[k]]);
+}
+
 #endif

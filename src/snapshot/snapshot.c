@@ -218,12 +218,7 @@ bool snapshot_inclusive_all(const struct snapshot *s, struct totals *sums)
     uint32_t *children = meta_map(2 * bytes);
     if (!children)
         return false;
-    uint32_t *order = children + s->n_rows, n = row_order(s->rows, s->n_rows, children, order);
-    for (uint32_t i = 0; i < s->n_rows; i++)
-        sums[i] = s->rows[i].totals;
-    for (uint32_t k = 0; k < n; k++)
-        if (row_has_parent(s->rows, s->n_rows, order[k]))
-            totals_add(&sums[s->rows[order[k]].parent_row], &sums[order[k]]);
+    row_order_sums(s->rows, s->n_rows, sums, children, children + s->n_rows);
     for (uint32_t i = 0; i < s->n_rows; i++) {
         sums[i].wall = s->rows[i].wall_ns;
         sums[i].idle = totals_idle(&sums[i]);
