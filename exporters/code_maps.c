@@ -84,12 +84,8 @@ static uint32_t count_lines(const char *text)
 
 static int open_in_proc(pid_t pid, const char *what)
 {
-    char path[40];
-    if (pid)
-        snprintf(path, sizeof path, "/proc/%d/%s", (int)process_living_thread(pid), what);
-    else
-        snprintf(path, sizeof path, "/proc/thread-self/%s", what);
-    return descriptor_open(path, O_RDONLY, 0);
+    char path[PROCESS_PATH_BYTES];
+    return descriptor_open(process_path(path, pid, what), O_RDONLY, 0);
 }
 
 static char *read_maps(pid_t pid, const struct exporter_memory *memory)
@@ -211,6 +207,12 @@ static int open_file(const char *path, const struct code_map *map)
     return fd >= 0 ? fd : -1;
 }
 
+void code_maps_path_in_root(char *path, size_t bytes, const struct code_maps *maps, const struct code_map *map)
+{
+    char root[PROCESS_PATH_BYTES];
+    snprintf(path, bytes, "%s%s", process_path(root, maps->pid, "root"), map->file);
+}
+
 /* A process in another root directory has names as they are there if that is the root of its mounts, as in a container, and as they are
  * here after chroot(). */
 int code_maps_open(const struct code_maps *maps, const struct code_map *map)
@@ -220,7 +222,7 @@ int code_maps_open(const struct code_maps *maps, const struct code_map *map)
     if (map->file[0] != '/')
         return -1;
     if (maps->pid) {
-        snprintf(path, sizeof path, "/proc/%d/root%s", (int)maps->pid, map->file);
+        code_maps_path_in_root(path, sizeof path, maps, map);
         fd = open_file(path, map);
     }
     if (fd < 0) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/process_stat.h"
 #include "events_out.h"
 
 /* `"ph":"X","pid":1,"tid":2`, after what separates it from the event before. tid 0: none. */
@@ -148,10 +149,9 @@ static void count(struct events_file *f, const char *name, uint64_t bytes, uint6
 /* 0: unknown. */
 static uint64_t resident_bytes(pid_t pid)
 {
-    char path[32], text[128] = "";
+    char path[PROCESS_PATH_BYTES], text[128] = "";
     uint64_t pages = 0;
-    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
-    int fd = descriptor_open(path, O_RDONLY, 0);
+    int fd = descriptor_open(process_path(path, pid, "statm"), O_RDONLY, 0);
     if (fd < 0)
         return 0;
     if (read(fd, text, sizeof text - 1) <= 0 || sscanf(text, "%*u %" SCNu64, &pages) != 1)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/process_stat.h"
 #include "digest.h"
 #include "period.h"
 #include "pprof.h"
@@ -184,8 +185,7 @@ void http_pprof_cmdline(struct http_source *source, const struct http_request *r
     char part[1024];
     ssize_t n;
     (void)request;
-    snprintf(part, sizeof part, "/proc/%d/cmdline", (int)source->pid);
-    int fd = descriptor_open(part, O_RDONLY, 0);
+    int fd = descriptor_open(process_path(part, source->pid, "cmdline"), O_RDONLY, 0);
     while (fd >= 0 && (n = read(fd, part, sizeof part)) > 0)
         http_text_bytes(&answer->body, part, (size_t)n);
     if (fd >= 0)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/process_stat.h"
 #include "http_rows.h"
 #include "http_text.h"
 
@@ -93,10 +94,9 @@ static void write_row(struct http_json *to, const struct snapshot *s, uint32_t i
 
 uint64_t http_resident_bytes(const struct snapshot *s)
 {
-    char text[128];
+    char path[PROCESS_PATH_BYTES], text[128];
     char *second;
-    snprintf(text, sizeof text, "/proc/%" PRIu32 "/statm", s->pid);
-    int fd = descriptor_open(s->program ? text : "/proc/thread-self/statm", O_RDONLY, 0);
+    int fd = descriptor_open(process_path(path, s->program ? (pid_t)s->pid : 0, "statm"), O_RDONLY, 0);
     ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
     if (fd >= 0)
         close(fd);

@@ -36,7 +36,7 @@ static void find_binary(struct binary *b, const struct code_maps *maps, const st
                                 (uint64_t)file.st_mtim.tv_nsec};
         b->identity = hash_bytes(HASH_START, key, sizeof key);
         if (maps->pid && (stat(map->file, &ours) || ours.st_dev != file.st_dev || ours.st_ino != file.st_ino))
-            snprintf(b->path, sizeof b->path, "/proc/%d/root%s", (int)maps->pid, map->file);
+            code_maps_path_in_root(b->path, sizeof b->path, maps, map);
     }
     close(fd);
 }

@@ -21,23 +21,12 @@
 
 /* ---- The program in memory ---- */
 
-#define PROC_PATH_BYTES 40
 #define MAX_NOTES_BYTES 4096 /* of one segment. Usual ones have about a hundred */
-
-/* "/proc/thread-self/WHAT", or that of another process. */
-static const char *path_in_proc(char path[PROC_PATH_BYTES], pid_t pid, const char *what)
-{
-    if (pid)
-        snprintf(path, PROC_PATH_BYTES, "/proc/%d/%s", (int)process_living_thread(pid), what);
-    else
-        snprintf(path, PROC_PATH_BYTES, "/proc/thread-self/%s", what);
-    return path;
-}
 
 static void read_file_name(struct program *program, pid_t pid)
 {
-    char path[PROC_PATH_BYTES];
-    ssize_t bytes = readlink(path_in_proc(path, pid, "exe"), program->file, sizeof program->file - 1);
+    char path[PROCESS_PATH_BYTES];
+    ssize_t bytes = readlink(process_path(path, pid, "exe"), program->file, sizeof program->file - 1);
     if (bytes > 0)
         program->file[bytes] = '\0';
     else
@@ -77,10 +66,10 @@ static bool take_lines(struct program *program, char *text)
  * buffers of this function and of read_segment() must not be there at the same time. */
 static NOINLINE void read_addresses(struct program *program, pid_t pid)
 {
-    char path[PROC_PATH_BYTES];
+    char path[PROCESS_PATH_BYTES];
     char lines[PATH_MAX + 128];
     ssize_t n;
-    int fd = descriptor_open(path_in_proc(path, pid, "maps"), O_RDONLY, 0);
+    int fd = descriptor_open(process_path(path, pid, "maps"), O_RDONLY, 0);
     if (fd < 0)
         return;
     do {
@@ -144,8 +133,8 @@ void pprof_head_build_id(char *build_id, int fd, uint64_t start)
 
 static void read_build_id(struct program *program, pid_t pid)
 {
-    char path[PROC_PATH_BYTES];
-    int fd = descriptor_open(path_in_proc(path, pid, "exe"), O_RDONLY, 0);
+    char path[PROCESS_PATH_BYTES];
+    int fd = descriptor_open(process_path(path, pid, "exe"), O_RDONLY, 0);
     if (fd < 0)
         return;
     pprof_head_build_id(program->build_id, fd, 0);

@@ -47,6 +47,9 @@ struct code_map *code_maps_find(const struct code_maps *maps, uint64_t address);
  * may have. -1: there is none. */
 int code_maps_open(const struct code_maps *maps, const struct code_map *map);
 
+/* The name of the file in the root directory of the process. */
+void code_maps_path_in_root(char *path, size_t bytes, const struct code_maps *maps, const struct code_map *map);
+
 /* The build id in the table of code. "" if the table has none. */
 void code_maps_build_id(char *build_id, const struct code *code);
 

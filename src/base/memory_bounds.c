@@ -8,16 +8,9 @@
 #include <unistd.h>
 
 #include "base/number.h"
+#include "base/process_stat.h"
 
 #define UNBOUNDED ((uint64_t)1 << 60) /* cgroup v1 shows "none" as a little below 2^63 */
-
-#define PROC_PATH_BYTES 24
-
-static const char *proc_path(char path[PROC_PATH_BYTES], pid_t pid)
-{
-    snprintf(path, PROC_PATH_BYTES, "/proc/%d", (int)pid);
-    return pid ? path : "/proc/self";
-}
 
 static uint64_t read_number(const struct bounds *b, const char *directory, const char *file)
 {
@@ -119,15 +112,19 @@ static uint64_t used_of_cgroup(const struct bounds *b, struct bound *bound, uint
     return saturating_sub(used, text_value(text, v2 ? "inactive_file " : "total_inactive_file "));
 }
 
-/* /proc/PID/statm counts pages. Field 1 has all, and field 6 the private and writable ones. */
+/* /proc/PID/statm counts pages. Field 1 has all, and field 6 the private and writable ones. The file that is open may be of a thread
+ * that has ended: then it cannot be read, or has only zeros. */
 static uint64_t used_of_process(const struct bounds *b, struct bound *bound)
 {
-    char path[PROC_PATH_BYTES];
-    const char *text = procfile_text(&bound->files[0], b->root, proc_path(path, b->pid), "statm");
-    size_t n;
-    if (!text)
-        return UINT64_MAX;
-    return text_number(bound->kind == BOUND_DATA ? text_field(text, 6, &n) : text) * (uint64_t)sysconf(_SC_PAGESIZE);
+    char path[PROCESS_PATH_BYTES];
+    for (int tries = 0; tries < 2; tries++) {
+        const char *text = procfile_text(&bound->files[0], b->root, process_path(path, b->pid, ""), "statm");
+        size_t n;
+        if (text && *text != '0')
+            return text_number(bound->kind == BOUND_DATA ? text_field(text, 6, &n) : text) * (uint64_t)sysconf(_SC_PAGESIZE);
+        procfile_close(&bound->files[0]);
+    }
+    return UINT64_MAX;
 }
 
 static uint64_t used_of_machine(const struct bounds *b, struct bound *bound)
@@ -173,8 +170,8 @@ const char *bound_name(const struct bound *bound)
 /* Reads the path of the process's cgroup: "0::PATH" in version 2, "N:…,memory,…:PATH" in version 1. */
 static bool find_path(const char *root, pid_t pid, bool v2, char path[FILE_PATH_BYTES])
 {
-    char process[PROC_PATH_BYTES];
-    const char *line = file_text(root, proc_path(process, pid), "cgroup");
+    char process[PROCESS_PATH_BYTES];
+    const char *line = file_text(root, process_path(process, pid, ""), "cgroup");
     for (; line && *line; line += strcspn(line, "\n"), line += *line != '\0') {
         const char *names = strchr(line, ':'), *at = names ? strchr(names + 1, ':') : NULL;
         if (!at)
@@ -191,7 +188,7 @@ static bool find_path(const char *root, pid_t pid, bool v2, char path[FILE_PATH_
     return false;
 }
 
-/* Copies a path of /proc/self/mountinfo, which writes blanks and backslashes as octal numbers. */
+/* Copies a path of /proc/PID/mountinfo, which writes blanks and backslashes as octal numbers. */
 static void unescape(char *to, const char *from, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -217,7 +214,7 @@ static bool has_memory_option(const char *type)
 /* Finds where cgroups are mounted, and which cgroup is at the top there. */
 static bool find_mount(const char *root, bool v2, char top[FILE_PATH_BYTES], char point[FILE_PATH_BYTES])
 {
-    const char *line = file_text(root, "/proc/self", "mountinfo");
+    const char *line = file_text(root, "/proc/thread-self", "mountinfo");
     for (; line && *line; line += strcspn(line, "\n"), line += *line != '\0') {
         const char *type = strstr(line, " - "), *end = strchrnul(line, '\n');
         size_t top_bytes, point_bytes;

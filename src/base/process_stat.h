@@ -57,25 +57,43 @@ static inline char process_stat_state(const struct process_stat *s)
     return text ? *text : '\0';
 }
 
-/* A thread of the process that has not ended, by which its memory can be read, as /proc/TID/maps: the process itself, unless its
- * first thread has ended (pthread_exit(3)) and others go on. Calls malloc. */
+/* Whether it has memory. A zombie has none, nor has a thread that is about to end. */
+static inline bool process_stat_has_memory(const struct process_stat *s)
+{
+    return process_stat_number(s, 23) != 0; /* vsize */
+}
+
+/* A thread of the process by which its memory and its files are seen, as in /proc/TID/maps: the process itself, unless its first thread
+ * has ended (pthread_exit(3)) and others go on. Calls malloc then. */
 static inline pid_t process_living_thread(pid_t pid)
 {
     struct process_stat stat;
     char path[40];
     pid_t found = 0;
-    if (!process_stat_read(&stat, pid) || process_stat_state(&stat) != 'Z')
+    if (!process_stat_read(&stat, pid) || process_stat_has_memory(&stat))
         return pid;
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *threads = opendir(path);
     for (struct dirent *one; threads && !found && (one = readdir(threads));) {
         pid_t thread = (pid_t)atoi(one->d_name);
-        if (thread > 0 && process_stat_read(&stat, thread) && !strchr("ZX", process_stat_state(&stat)))
+        if (thread > 0 && process_stat_read(&stat, thread) && process_stat_has_memory(&stat))
             found = thread;
     }
     if (threads)
         closedir(threads);
     return found ? found : pid;
+}
+
+#define PROCESS_PATH_BYTES 48 /* "/proc/", a number, and the longest name of a file there */
+
+/* "/proc/TID/WHAT" for such a thread. `pid` 0: this process, whose first thread may have ended as well. */
+static inline const char *process_path(char path[PROCESS_PATH_BYTES], pid_t pid, const char *what)
+{
+    if (pid)
+        snprintf(path, PROCESS_PATH_BYTES, "/proc/%d/%s", (int)process_living_thread(pid), what);
+    else
+        snprintf(path, PROCESS_PATH_BYTES, "/proc/thread-self/%s", what);
+    return path;
 }
 
 #endif

@@ -19,10 +19,10 @@
 #include "base/state_file.h"
 
 #define PAGE_BYTES 4096
-#define TEXT_BYTES ((size_t)1 << 20) /* of /proc/self/maps */
+#define TEXT_BYTES ((size_t)1 << 20) /* of /proc/thread-self/maps */
 #define MAX_FILES 2048u
 
-/* A line of /proc/self/maps that is about a file. */
+/* A line of /proc/thread-self/maps that is about a file. */
 struct line {
     uint64_t start, end, offset;
     uint32_t flags;
@@ -57,7 +57,7 @@ static bool read_text(struct maps *m)
 {
     size_t n = 0;
     ssize_t got = 1;
-    int fd = descriptor_open("/proc/self/maps", O_RDONLY, 0);
+    int fd = descriptor_open("/proc/thread-self/maps", O_RDONLY, 0);
     while (fd >= 0 && got > 0 && n < TEXT_BYTES - 1) {
         got = read(fd, m->text + n, TEXT_BYTES - 1 - n);
         n += got > 0 ? (size_t)got : 0;

@@ -43,9 +43,8 @@ struct processes {
 
 static size_t read_file(pid_t pid, const char *name, char *to, size_t bytes)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    FILE *file = fopen(path, "re");
+    char path[PROCESS_PATH_BYTES];
+    FILE *file = fopen(process_path(path, pid, name), "re");
     size_t n = file ? fread(to, 1, bytes - 1, file) : 0;
     if (file)
         fclose(file);
@@ -57,7 +56,7 @@ static size_t read_file(pid_t pid, const char *name, char *to, size_t bytes)
 static uint64_t resident_bytes(pid_t pid)
 {
     char text[128], *at;
-    read_file(process_living_thread(pid), "statm", text, sizeof text);
+    read_file(pid, "statm", text, sizeof text);
     strtoull(text, &at, 10);
     return strtoull(at, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }

@@ -83,11 +83,10 @@ enum environment { ENVIRONMENT_IS_OTHER, ENVIRONMENT_FITS, ENVIRONMENT_IS_EMPTY 
 static enum environment read_environment(pid_t process, const char *ending)
 {
     static const char variable[] = "JESPAN_CONF=";
-    char path[40], *one = NULL;
+    char path[PROCESS_PATH_BYTES], *one = NULL;
     size_t room = 0, n_ending = strlen(ending);
     bool is_empty = true, found = false;
-    snprintf(path, sizeof path, "/proc/%d/environ", (int)process);
-    FILE *all = fopen(path, "re");
+    FILE *all = fopen(process_path(path, process, "environ"), "re");
     if (!all)
         return ENVIRONMENT_IS_OTHER;
     for (ssize_t n; !found && (n = getdelim(&one, &room, '\0', all)) > 0; is_empty = false)

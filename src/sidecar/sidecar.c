@@ -113,11 +113,10 @@ static uint64_t inode_in(const char *line)
 /* A number in a slot may be that of another process: of a later one, which may even have a page of another sidecar. */
 static bool has_page(pid_t pid)
 {
-    char path[32], *line = NULL;
+    char path[PROCESS_PATH_BYTES], *line = NULL;
     size_t bytes = 0;
     bool found = false;
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)process_living_thread(pid));
-    FILE *maps = fopen(path, "re");
+    FILE *maps = fopen(process_path(path, pid, "maps"), "re");
     if (!maps && errno == EACCES)
         say_unreadable(pid);
     while (maps && !found && getline(&line, &bytes, maps) > 0)

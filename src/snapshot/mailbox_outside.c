@@ -144,10 +144,8 @@ static bool pause_until(uint64_t until_ns, uint64_t *pause_ns)
     return true;
 }
 
-static int open_in_proc(pid_t pid, const char *name, int flags)
+static int open_in_proc(pid_t pid, const char *path, int flags)
 {
-    char path[48];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
     int fd = descriptor_open(path, flags, 0);
     return fd >= 0 ? fd : errno == ENOENT ? view_why_no_entry(pid) : errno == EACCES ? -EPERM : -errno;
 }
@@ -184,11 +182,13 @@ static int find(struct mailbox_outside *m, pid_t pid)
 
 int mailbox_open(struct mailbox_outside *m, pid_t pid, uint64_t until_ns)
 {
+    char path[PROCESS_PATH_BYTES];
     *m = (struct mailbox_outside){-1, -1, 0, 0, 0};
-    m->directory = open_in_proc(pid, "", O_RDONLY | O_DIRECTORY);
+    snprintf(path, sizeof path, "/proc/%d", (int)pid); /* the same for all who lock it */
+    m->directory = open_in_proc(pid, path, O_RDONLY | O_DIRECTORY);
     if (m->directory < 0)
         return m->directory;
-    m->memory = open_in_proc(process_living_thread(pid), "mem", O_RDWR);
+    m->memory = open_in_proc(pid, process_path(path, pid, "mem"), O_RDWR);
     int error = m->memory < 0 ? m->memory : find(m, pid);
     if (!error)
         error = lock_directory(m->directory, until_ns);

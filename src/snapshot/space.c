@@ -2,13 +2,12 @@
 /* Copies out of the memory of a process. */
 #include "snapshot/space.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
 #include <sys/uio.h>
 
 #include "base/compiler.h"
 #include "base/descriptor.h"
+#include "base/process_stat.h"
 
 /* The sanitizer is not told: a sequence lock around the copy finds what it would report. Whole words, so that none is
  * torn. */
@@ -27,11 +26,10 @@ __attribute__((no_sanitize("thread"))) static void copy_own(void *to, const vola
 
 static int open_memory(struct space *space)
 {
-    char path[32];
+    char path[PROCESS_PATH_BYTES];
     if (space->memory)
         return 0;
-    snprintf(path, sizeof path, "/proc/%d/mem", (int)space->pid);
-    int fd = descriptor_open(path, O_RDONLY, 0);
+    int fd = descriptor_open(process_path(path, space->pid, "mem"), O_RDONLY, 0);
     if (fd < 0)
         return errno == ENOENT ? -ESRCH : errno == EACCES ? -EPERM : -errno;
     space->memory = fd;
@@ -75,25 +73,16 @@ static NOINLINE int copy_some(struct space *space, const struct piece *pieces, s
     return bytes >= 0 ? -EFAULT : -errno;
 }
 
-/* The first thread has ended (pthread_exit(3)), or the thread whose file was open, and all others of that program. Threads that are
- * about to end have no memory. */
+/* The first thread has ended (pthread_exit(3)), or the thread whose file was open, and all others of that program. */
 static NOINLINE int copy_by_another_thread(struct space *space, const struct piece *pieces, size_t n)
 {
-    char path[320];
     int error = -ESRCH;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)space->pid);
-    DIR *threads = opendir(path);
-    for (struct dirent *one; threads && error == -ESRCH && (one = readdir(threads));) {
-        snprintf(path, sizeof path, "/proc/%d/task/%s/mem", (int)space->pid, one->d_name);
-        int fd = one->d_name[0] == '.' ? -1 : descriptor_open(path, O_RDONLY, 0);
-        if (fd < 0)
-            continue;
+    for (int tries = 0; tries < 3 && error == -ESRCH; tries++) { /* the thread that is found may end just now */
         space_close(space);
-        space->memory = fd;
-        error = copy_by_file(space, pieces, n);
+        error = open_memory(space);
+        if (!error)
+            error = copy_by_file(space, pieces, n);
     }
-    if (threads)
-        closedir(threads);
     space->by_thread = error != -ESRCH;
     if (!space->by_thread)
         space_close(space);

@@ -137,13 +137,12 @@ static int find_in_core(struct space *space, struct books *copy, uint64_t *at)
 /* The kernel returns only whole lines. */
 int view_find_books(struct space *space, struct books *copy, uint64_t *at)
 {
-    char path[32], lines[8192];
+    char path[PROCESS_PATH_BYTES], lines[8192];
     ssize_t n;
     int error = -ENOENT;
     if (space->core)
         return find_in_core(space, copy, at);
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)process_living_thread(space->pid));
-    int fd = descriptor_open(path, O_RDONLY, 0);
+    int fd = descriptor_open(process_path(path, space->pid, "maps"), O_RDONLY, 0);
     if (fd < 0)
         return errno == ENOENT || errno == ESRCH ? view_why_no_entry(space->pid) : errno == EACCES ? -EPERM : -errno;
     do {

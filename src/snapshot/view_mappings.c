@@ -150,18 +150,14 @@ static void mark_stacks(struct mappings *m, pid_t pid)
 
 int mappings_read(struct mappings *m, pid_t pid)
 {
-    char path[64], program[256] = "";
+    char path[PROCESS_PATH_BYTES], program[256] = "";
     *m = (struct mappings){.pagemap = -1};
-    pid = process_living_thread(pid);
-    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    if (readlink(path, program, sizeof program - 1) < 0)
+    if (readlink(process_path(path, pid, "exe"), program, sizeof program - 1) < 0)
         program[0] = '\0';
-    snprintf(path, sizeof path, "/proc/%d/pagemap", (int)pid);
-    m->pagemap = descriptor_open(path, O_RDONLY, 0);
+    m->pagemap = descriptor_open(process_path(path, pid, "pagemap"), O_RDONLY, 0);
     if (m->pagemap < 0)
         return -errno;
-    snprintf(path, sizeof path, "/proc/%d/smaps", (int)pid);
-    FILE *smaps = open_file(path);
+    FILE *smaps = open_file(process_path(path, pid, "smaps"));
     if (!smaps)
         return -errno;
     int error = read_smaps(m, smaps, program);

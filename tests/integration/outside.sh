@@ -114,6 +114,20 @@ lists waits
 "$JESPAN_CMD" run --quiet --interval 0 --dump-dir "$scratch/ended" -- "$scratch/waits" ends > /dev/null 2> "$scratch/err"
 "$JESPAN_CMD" report "$scratch"/ended/heap.* > "$scratch/table" 2>> "$scratch/err" && grep -q keeper "$scratch/table" ||
     fail_with "no dump of a program whose first thread ended" "$scratch/err"
+if "$JESPAN_CMD" run --http unix:"$scratch/other" -- true > /dev/null 2>&1; then
+    start "$JESPAN_CMD" run --quiet --http unix:"$scratch/http" --trace "$scratch/trace" --dump-dir "$scratch/traced" -- \
+        "$scratch/waits" leaves
+    asked() {
+        curl -s --unix-socket "$scratch/http" "http://127.0.0.1/$1" > "$scratch/answer" && [ -s "$scratch/answer" ]
+    }
+    await asked debug/pprof/cmdline || fail_with "no command line of a program whose first thread ended" "$scratch/answer"
+    equal "its command line" "$(tr '\0' ' ' < "$scratch/answer")" "$scratch/waits leaves"
+    asked spans && grep -q '"resident_bytes":[1-9]' "$scratch/answer" || fail_with "it has no resident memory" "$scratch/answer"
+    traced() {
+        grep -q '"resident memory","args":{"bytes":[1-9]' "$scratch/trace"
+    }
+    await traced || fail_with "its trace has no resident memory" "$scratch/trace"
+fi
 
 if [ -f "$top_builddir/libjespan.a" ]; then
     $CC -std=gnu11 -static -s -I"$top_srcdir/include" -o "$scratch/static" "$scratch/waits.c" -L"$top_builddir" \

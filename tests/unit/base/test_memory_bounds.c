@@ -36,8 +36,8 @@ static unsigned found(void)
 static void test_version_2(void **state)
 {
     (void)state;
-    put("/proc/self/cgroup", "0::/user.slice/a.service\n");
-    put("/proc/self/mountinfo", CGROUP2_MOUNT("/"));
+    put("/proc/thread-self/cgroup", "0::/user.slice/a.service\n");
+    put("/proc/thread-self/mountinfo", CGROUP2_MOUNT("/"));
     put("/sys/fs/cgroup/user.slice/a.service/memory.max", "268435456\n");
     put("/sys/fs/cgroup/user.slice/a.service/memory.high", "max\n");
     put("/sys/fs/cgroup/user.slice/a.service/memory.current", "134217728\n");
@@ -63,8 +63,8 @@ static void test_version_2(void **state)
 static void test_version_1(void **state)
 {
     (void)state;
-    put("/proc/self/cgroup", "9:name=systemd:/x\n4:hugetlb,memory:/a/b\n1:cpu:/c\n0::/\n");
-    put("/proc/self/mountinfo", CGROUP1_MOUNT("/"));
+    put("/proc/thread-self/cgroup", "9:name=systemd:/x\n4:hugetlb,memory:/a/b\n1:cpu:/c\n0::/\n");
+    put("/proc/thread-self/mountinfo", CGROUP1_MOUNT("/"));
     put("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
     put("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "104857600\n");
     put("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "73400320\n");
@@ -81,18 +81,18 @@ static void test_version_1(void **state)
 static void test_container(void **state)
 {
     (void)state;
-    put("/proc/self/cgroup", "4:memory:/docker/0123/inner\n");
-    put("/proc/self/mountinfo", CGROUP1_MOUNT("/docker/0123"));
+    put("/proc/thread-self/cgroup", "4:memory:/docker/0123/inner\n");
+    put("/proc/thread-self/mountinfo", CGROUP1_MOUNT("/docker/0123"));
     put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2097152\n");
     put("/sys/fs/cgroup/memory/inner/memory.limit_in_bytes", "1048576\n");
     assert_int_equal(found(), 2);
     assert_int_equal(bounds.bound[0].bytes, MB);
     assert_int_equal(bounds.bound[1].bytes, 2 * MB);
-    put("/proc/self/cgroup", "4:memory:/docker/01234/other\n"); /* this path is not below the mounted one */
+    put("/proc/thread-self/cgroup", "4:memory:/docker/01234/other\n"); /* this path is not below the mounted one */
     assert_int_equal(found(), 1);
     assert_int_equal(bounds.bound[0].bytes, 2 * MB);
-    put("/proc/self/cgroup", "0::/../../elsewhere\n");
-    put("/proc/self/mountinfo", CGROUP2_MOUNT("/"));
+    put("/proc/thread-self/cgroup", "0::/../../elsewhere\n");
+    put("/proc/thread-self/mountinfo", CGROUP2_MOUNT("/"));
     put("/sys/fs/cgroup/memory.max", "3145728\n");
     assert_int_equal(found(), 1);
     assert_int_equal(bounds.bound[0].bytes, 3 * MB);
@@ -101,8 +101,8 @@ static void test_container(void **state)
 static void test_blanks_in_paths(void **state)
 {
     (void)state;
-    put("/proc/self/cgroup", "0::/my group\n");
-    put("/proc/self/mountinfo", "1 2 0:3 / /mnt/c\\040g rw - cgroup2 none rw\n");
+    put("/proc/thread-self/cgroup", "0::/my group\n");
+    put("/proc/thread-self/mountinfo", "1 2 0:3 / /mnt/c\\040g rw - cgroup2 none rw\n");
     put("/mnt/c g/my group/memory.max", "4096\n");
     assert_int_equal(found(), 1);
     assert_int_equal(bounds.bound[0].bytes, 4096);
@@ -120,8 +120,8 @@ static void test_many_mounts(void **state)
     for (int i = 0; i < 1000; i++)
         at += sprintf(at, "\n%d 20 0:%d / /run/containers/%032d rw,nosuid - tmpfs tmpfs rw", i + 21, i + 30, i);
     strcpy(at, "\n" CGROUP2_MOUNT("/"));
-    put("/proc/self/cgroup", "0::/\n");
-    put("/proc/self/mountinfo", mounts);
+    put("/proc/thread-self/cgroup", "0::/\n");
+    put("/proc/thread-self/mountinfo", mounts);
     put("/sys/fs/cgroup/memory.max", "4096\n");
     assert_int_equal(found(), 1);
     assert_int_equal(bounds.bound[0].bytes, 4096);
@@ -136,8 +136,8 @@ static void test_machine(void **state)
     assert_int_equal(bounds.bound[0].kind, BOUND_MACHINE);
     assert_true(bounds_read(&bounds, &bounds.bound[0], 0));
     assert_int_equal(bounds.bound[0].used, 500 * 1024);
-    put("/proc/self/cgroup", "0::/a\n");
-    put("/proc/self/mountinfo", CGROUP2_MOUNT("/"));
+    put("/proc/thread-self/cgroup", "0::/a\n");
+    put("/proc/thread-self/mountinfo", CGROUP2_MOUNT("/"));
     put("/sys/fs/cgroup/a/memory.max", "max\n");
     assert_int_equal(found(), 1);
     put("/sys/fs/cgroup/a/memory.max", "1000000\n");
@@ -155,17 +155,17 @@ static void test_nonsense(void **state)
     (void)state;
     assert_int_equal(found(), 0);
     memset(longer + 4, 'x', sizeof longer - 5);
-    put("/proc/self/mountinfo", CGROUP2_MOUNT("/"));
-    put("/proc/self/cgroup", longer);
+    put("/proc/thread-self/mountinfo", CGROUP2_MOUNT("/"));
+    put("/proc/thread-self/cgroup", longer);
     assert_int_equal(found(), 0);
     for (unsigned i = 0; i < sizeof cgroups / sizeof *cgroups; i++)
         for (unsigned k = 0; k < sizeof mounts / sizeof *mounts; k++) {
-            put("/proc/self/cgroup", cgroups[i]);
-            put("/proc/self/mountinfo", mounts[k]);
+            put("/proc/thread-self/cgroup", cgroups[i]);
+            put("/proc/thread-self/mountinfo", mounts[k]);
             assert_int_equal(found(), 0);
         }
-    put("/proc/self/cgroup", "0::/a\n");
-    put("/proc/self/mountinfo", CGROUP2_MOUNT("/"));
+    put("/proc/thread-self/cgroup", "0::/a\n");
+    put("/proc/thread-self/mountinfo", CGROUP2_MOUNT("/"));
     put("/sys/fs/cgroup/a/memory.max", "nonsense\n");
     put("/sys/fs/cgroup/memory.max", "");
     assert_int_equal(found(), 0);

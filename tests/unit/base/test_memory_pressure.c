@@ -62,8 +62,8 @@ static void test_the_cgroup_if_there_is_one(void **state)
 {
     (void)state;
     put_stalled("/proc/pressure/memory", 5);
-    put("/proc/self/cgroup", "1:memory:/x\n0::/a\n");
-    put("/proc/self/mountinfo", CGROUP2_MOUNT("/"));
+    put("/proc/thread-self/cgroup", "1:memory:/x\n0::/a\n");
+    put("/proc/thread-self/mountinfo", CGROUP2_MOUNT("/"));
     find(); /* without PSI */
     assert_false(pressure.of_cgroup);
     assert_int_equal(pressure_read(&pressure, 1 * S), 0);
@@ -78,7 +78,7 @@ static void test_the_cgroup_if_there_is_one(void **state)
     assert_int_equal(pressure_read(&pressure, 4 * S), 50);
     put_stalled("/sys/fs/cgroup/b/memory.pressure", 9000000);
     put("/sys/fs/cgroup/b/cgroup.type", "domain\n");
-    put("/proc/self/cgroup", "0::/b\n");
+    put("/proc/thread-self/cgroup", "0::/b\n");
     find();
     assert_int_equal(pressure_read(&pressure, 6 * S), 0);
 }
