@@ -160,6 +160,10 @@ static void answer_profile(struct http_source *source, const struct http_request
     name_file(answer, source->latest, what);
     if (error != 0)
         http_answer_line(answer, 503, "there is no memory for the profile");
+    if (!request->start)
+        return;
+    source->host->free_snapshot(source->latest); /* the start was subtracted, so the next one cannot be made out of it */
+    source->latest = NULL;
 }
 
 void http_pprof_heap(struct http_source *source, const struct http_request *request, struct http_answer *answer)
