@@ -130,7 +130,8 @@ static void write_chosen(struct http_json *to, const struct snapshot *s, const s
     uint32_t left_out = 0;
     http_json_line(to);
     http_json_open(to, "spans", '[');
-    for (uint32_t i = 0; i < s->n_rows; i++) {
+    for (const struct snapshot_row *row = NULL; (row = snapshot_next(s, row));) {
+        uint32_t i = (uint32_t)(row - s->rows);
         if (chosen[i])
             write_row(to, s, i, &sums[i]);
         left_out += !chosen[i];

@@ -62,22 +62,20 @@ struct http_start *http_start_make(const struct snapshot *s)
 
 /* ---- Subtracting ---- */
 
-/* Both are ordered by id. An id may belong to another context meanwhile, which the generation shows. */
-static void subtract_rows(const struct http_start *start, struct snapshot_row *rows, uint32_t n, struct totals *retired)
+/* An id may belong to another context meanwhile, which the generation shows. */
+static void subtract_rows(const struct http_start *start, struct snapshot *end)
 {
-    for (uint32_t i = 0, at = 0; i < start->n_rows; i++) {
+    for (uint32_t i = 0; i < start->n_rows; i++) {
         const struct http_start_row *was = &start->rows[i];
-        while (at < n && rows[at].id < was->id)
-            at++;
-        bool is_there = at < n && rows[at].id == was->id && rows[at].generation == was->generation;
-        subtract(is_there ? &rows[at].totals : retired, &was->figures);
+        struct snapshot_row *now = (struct snapshot_row *)snapshot_find(end, was->id);
+        subtract(now && now->generation == was->generation ? &now->totals : &end->retired, &was->figures);
     }
 }
 
 void http_start_subtract(const struct http_start *start, struct snapshot *end)
 {
     struct http_start_figures retired = start->retired;
-    subtract_rows(start, (struct snapshot_row *)end->rows, end->n_rows, &end->retired);
+    subtract_rows(start, end);
     subtract(&end->retired, &retired);
     subtract(&end->all, &start->all);
     end->start_unix_ns += start->age_ns; /* not the wall clock of the start: it may have been set meanwhile */

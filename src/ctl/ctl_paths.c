@@ -16,11 +16,11 @@ static int take_path(const struct ctl_call *call, const char **path)
 static void answer_ids(const struct snapshot *s, const char *path, const struct ctl_call *call)
 {
     size_t n = 0, room = ctl_room(call, sizeof(uint32_t));
-    for (uint32_t row = 0; row < s->n_rows; row++) {
-        if (!row_fits(s, row, path))
+    for (const struct snapshot_row *row = NULL; (row = snapshot_next(s, row));) {
+        if (!row_fits(s, (uint32_t)(row - s->rows), path))
             continue;
         if (n < room)
-            ((uint32_t *)call->old)[n] = s->rows[row].id;
+            ((uint32_t *)call->old)[n] = row->id;
         n++;
     }
     ctl_end_array(call, n, sizeof(uint32_t));

@@ -12,6 +12,7 @@ snapshot_sources = \
 	%D%/row_path.c %D%/row_path.h \
 	%D%/snapshot.c %D%/snapshot.h \
 	%D%/snapshot_again.c \
+	%D%/snapshot_changes.c \
 	%D%/snapshot_builder.h \
 	%D%/snapshot_collect.c \
 	%D%/snapshot_finish.c \

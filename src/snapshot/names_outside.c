@@ -234,8 +234,8 @@ static int list_totals(struct listing *l, const char *before)
 static int list_contexts(struct listing *l)
 {
     int error = 0;
-    for (uint32_t row = 0; row < l->snapshot->n_rows && !error; row++) {
-        uint32_t id = l->snapshot->rows[row].id;
+    for (const struct snapshot_row *row = NULL; !error && (row = snapshot_next(l->snapshot, row));) {
+        uint32_t id = row->id;
         char before[NAME_BYTES];
         bool is_total;
         const char *name;

@@ -38,6 +38,7 @@ static void count_row(struct snapshot_builder *b, struct extent *n, uint32_t id,
 static int count_rows(struct snapshot_builder *b, struct extent *n)
 {
     int error = 0;
+    b->places[0] = (struct place){.life = 0}; /* no context has this id */
     for (uint32_t first = 0; !error && first < b->end; first += BLOCK_IDS) {
         error = builder_find_known(b, first);
         for (uint32_t i = first ? 0 : 1; !error && i < BLOCK_IDS && first + i < b->end; i++) {
@@ -69,27 +70,43 @@ static struct snapshot_mapping *get_mapping(struct snapshot_mapping *old, size_t
     return mapping;
 }
 
+/* With room for contexts that come later, if the rows can be used again. */
+static struct extent with_room(const struct snapshot_builder *b, const struct extent *n)
+{
+    enum { PART = 8, LEAST = 64 };
+    struct extent room = *n;
+    if (!b->view->kept)
+        return room;
+    room.rows += n->rows / PART + LEAST;
+    room.labels += n->labels / PART + LEAST;
+    room.text_bytes += round_up(n->text_bytes / PART + LEAST * LEAST, LABEL_ALIGN);
+    return room;
+}
+
 static bool lay_out(struct snapshot_builder *b, const struct extent *n, struct snapshot *old)
 {
+    struct extent room = with_room(b, n);
+    uint32_t ids_room = b->end + (room.rows - n->rows);
     b->mapping = get_mapping((struct snapshot_mapping *)old,
-                             sizeof *b->mapping + n->rows * (sizeof *b->rows + sizeof *b->below + sizeof *b->walls) +
-                                 b->end * (sizeof *b->places + 2 * sizeof *b->list) + n->labels * sizeof *b->label +
-                                 n->ages * sizeof *b->ages + n->stacks * sizeof *b->stacks + n->text_bytes);
+                             sizeof *b->mapping + room.rows * (sizeof *b->rows + sizeof *b->below + sizeof *b->walls) +
+                                 ids_room * (sizeof *b->places + 2 * sizeof *b->list) + room.labels * sizeof *b->label +
+                                 n->ages * sizeof *b->ages + n->stacks * sizeof *b->stacks + room.text_bytes);
     if (!b->mapping)
         return false;
     b->rows = (struct snapshot_row *)(b->mapping + 1);
-    b->label = (struct snapshot_label *)(b->rows + n->rows);
-    b->ages = (struct snapshot_age *)(b->label + n->labels);
+    b->label = (struct snapshot_label *)(b->rows + room.rows);
+    b->ages = (struct snapshot_age *)(b->label + room.labels);
     b->labels_end = (struct snapshot_label *)b->ages;
     b->stacks = (struct snapshot_stack *)(b->ages + n->ages);
     b->below = (struct below *)(b->stacks + n->stacks);
-    b->walls = (struct walls *)(b->below + n->rows);
-    struct place *places = (struct place *)(b->walls + n->rows);
-    b->list = (uint32_t *)(places + b->end);
-    b->text = (char *)(b->list + 2 * b->end);
-    b->text_end = b->text + n->text_bytes;
+    b->walls = (struct walls *)(b->below + room.rows);
+    struct place *places = (struct place *)(b->walls + room.rows);
+    b->list = (uint32_t *)(places + ids_room);
+    b->text = (char *)(b->list + 2 * (size_t)ids_room);
+    b->text_end = b->text + room.text_bytes;
     *b->mapping = (struct snapshot_mapping){
         .bytes = b->mapping->bytes, .below = b->below, .walls = b->walls, .places = places, .list = b->list,
+        .rows_room = room.rows, .ids_room = ids_room,
         .public = {.n_rows = n->rows, .rows = b->rows, .n_ages = n->ages, .ages = b->ages, .n_stacks = n->stacks, .stacks = b->stacks,
                    .epoch = b->epoch, .ticks = b->time, .scale = b->scale, .pid = b->view->pid,
                    .from_outside = b->view->outside}};
@@ -107,6 +124,7 @@ static void set_clock(struct snapshot *s, uint64_t start_ns)
 static int make(struct snapshot_builder *b)
 {
     int error = builder_fill_rows(b);
+    builder_note_room(b);
     if (!error)
         error = stacks_begin(b);
     if (error)
@@ -172,8 +190,25 @@ uint64_t snapshot_closed_ns(const struct snapshot *s, const struct snapshot_row 
     return row->closed_time ? clock_age_ns(s->ticks, row->closed_time, s->scale) : 0;
 }
 
+/* The context that stands for unsampled spans has the place of the root. */
+static const struct snapshot_row *find_by_place(const struct snapshot *s, uint32_t id)
+{
+    const struct place *place = id < s->places_end ? &s->places[id] : NULL;
+    return place && place->life && s->rows[place->row].id == id ? &s->rows[place->row] : NULL;
+}
+
+const struct snapshot_row *snapshot_next(const struct snapshot *s, const struct snapshot_row *row)
+{
+    const struct snapshot_row *next = !row ? s->rows : s->places ? NULL : row + 1;
+    for (uint32_t id = row ? row->id + 1 : 0; !next && id < s->places_end; id++)
+        next = find_by_place(s, id);
+    return next < s->rows + s->n_rows ? next : NULL;
+}
+
 const struct snapshot_row *snapshot_find(const struct snapshot *s, uint32_t id)
 {
+    if (s->places)
+        return find_by_place(s, id);
     uint32_t low = 0, high = s->n_rows;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;

@@ -87,12 +87,14 @@ struct snapshot {
     uint64_t epoch;           /* counts snapshots of this process, from 1 */
     uint64_t start_unix_ns;   /* when tracking began, by the clock as it is set now */
     uint64_t time_unix_ns;    /* when this was taken */
-    uint32_t n_rows;          /* ordered by id; row 0 is the root */
+    uint32_t n_rows;          /* row 0 is the root. For their order by id: snapshot_next() */
     uint32_t pid;
     uint32_t n_ages;
     bool from_outside;   /* another process took it: view.h */
     bool labels_of_path; /* a row's labels are those of its whole path; only in snapshots that exporters/digest.h makes */
     const struct snapshot_row *rows;
+    const struct place *places; /* by id, below places_end, where rows are in no order. NULL: they are ordered by id */
+    uint32_t places_end;
     const struct snapshot_age *ages; /* in no order */
     const struct snapshot_stack *stacks;
     uint32_t n_stacks;
@@ -152,5 +154,8 @@ uint64_t snapshot_closed_ns(const struct snapshot *s, const struct snapshot_row 
 
 /* The row of a context, or NULL. */
 const struct snapshot_row *snapshot_find(const struct snapshot *s, uint32_t id);
+
+/* The row after `row` in the order of ids; for NULL, the root's. NULL: there is none. */
+const struct snapshot_row *snapshot_next(const struct snapshot *s, const struct snapshot_row *row);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A snapshot out of an earlier one: rows stay where they are, and only those whose figures may have changed are filled again.
  *
- * That is possible where the view keeps sums of counters (sums_kept.h), each id has the life that it had then, and no peak
- * was raised by a look. A row stands if its chunk does, from that snapshot on (kept_chunk.since), so the memory may be that of
+ * That is possible where the view keeps sums of counters (sums_kept.h), and no peak was raised by a look. Contexts may have come and
+ * gone: snapshot_changes.c. A row stands if its chunk does, from that snapshot on (kept_chunk.since), so the memory may be that of
  * any earlier snapshot of the view. What passes by itself, the wall time of open spans, is computed out of their begins in struct
  * passing. What a row adds to others, to times and peaks above it and to the sum of all rows, is corrected by the difference. The
  * result is, to the byte, what snapshot.c builds in its steps: tests/unit/snapshot/test_again.c.
  *
- * Periods, stacks, and contexts that were recycled add to several rows. With them, and where ids were given out or
- * recycled since, the snapshot is built from the beginning. */
+ * Periods and stacks add to several rows. With them, the snapshot is built from the beginning. */
 #include <string.h>
 
 #include "heap/timing.h"
@@ -19,9 +18,19 @@ static bool note_parents(const struct snapshot_builder *b)
     bool parents_first = true;
     for (uint32_t i = 1; i < b->mapping->public.n_rows; i++) {
         b->walls[i].parent_row = b->rows[i].parent_row;
+        b->walls[b->rows[i].parent_row].n_children++;
         parents_first &= b->rows[i].parent_row < i;
     }
     return parents_first;
+}
+
+void builder_note_room(struct snapshot_builder *b)
+{
+    struct snapshot_mapping *m = b->mapping;
+    m->label = b->label;
+    m->labels_end = b->labels_end;
+    m->text = b->text;
+    m->text_end = b->text_end;
 }
 
 /* Whether there is room for what is remembered of all contexts. */
@@ -43,7 +52,6 @@ void builder_keep_rows(struct snapshot_builder *b)
     m->scale = b->scale;
     m->peaks_changes = b->peaks_changes;
     m->end = b->end;
-    m->sequence = b->sequence;
     m->last_special_row = b->last_special_row;
     m->is_peak = builder_is_peak(b);
     m->parents_first = note_parents(b);
@@ -52,17 +60,8 @@ void builder_keep_rows(struct snapshot_builder *b)
 static bool fits(const struct snapshot_builder *b, const struct snapshot_mapping *m)
 {
     const struct view *view = b->view;
-    return m && m->kept && view->kept && m->kept == view->kept_number && m->end == b->end && m->sequence == b->sequence &&
+    return m && m->kept && view->kept && m->kept == view->kept_number && m->end <= b->end && b->end <= m->ids_room &&
            !(b->sequence & 1) && m->scale == b->scale && m->peaks_changes == b->peaks_changes && !b->pasts && has_room(b);
-}
-
-/* Whether the same ids have contexts as then, in the same lives. */
-static bool same_lives(const struct snapshot_builder *b, const uint32_t *lives)
-{
-    uint32_t other = 0;
-    for (uint32_t id = 1; id < b->end; id++)
-        other |= b->places[id].life ^ (lives[id] & 1 ? lives[id] : 0);
-    return !other;
 }
 
 /* ---- Rows that may have changed ---- */
@@ -86,13 +85,23 @@ void builder_open_row(struct snapshot_builder *b, uint32_t row)
     change_sum(b, totals_subtract, &b->rows[row].totals);
 }
 
-/* Labels and times stay as they are. Only damaged books have another parent now. */
+/* A new row was filled. */
+static void add_to_parent(struct snapshot_builder *b, uint32_t at)
+{
+    const struct snapshot_row *row = &b->rows[at];
+    b->walls[at].parent_row = row->parent_row;
+    b->walls[row->parent_row].n_children++;
+    b->mapping->parents_first &= b->rows[row->parent_row].id < row->id;
+}
+
+/* Labels and times stay as they are, but for rows that are new. Only damaged books have another parent now. */
 static int fill_again(struct snapshot_builder *b, uint32_t first, const struct totals *sums)
 {
     struct kept_row {
         const struct snapshot_label *labels;
         uint32_t n_labels, parent_row;
         uint64_t wall, idle;
+        bool is_new;
     } kept[READING_CHUNK];
     uint32_t n = (uint32_t)lesser(READING_CHUNK, b->end - first);
     for (uint32_t i = 0; i < n; i++) {
@@ -101,7 +110,8 @@ static int fill_again(struct snapshot_builder *b, uint32_t first, const struct t
         if (!place_has_row(place))
             continue;
         builder_open_row(b, place->row);
-        kept[i] = (struct kept_row){row->labels, row->n_labels, row->parent_row, row->totals.wall, row->totals.idle};
+        kept[i] = (struct kept_row){row->labels, row->n_labels, row->parent_row, row->totals.wall, row->totals.idle,
+                                    builder_is_new_row(b, place->row)};
     }
     int error = builder_fill_chunk(b, first, sums);
     for (uint32_t i = 0; !error && !b->has_dropped && i < n; i++) {
@@ -109,9 +119,13 @@ static int fill_again(struct snapshot_builder *b, uint32_t first, const struct t
         struct snapshot_row *row = &b->rows[place->row];
         if (!place_has_row(place))
             continue;
-        row->labels = kept[i].labels;
-        row->n_labels = kept[i].n_labels;
-        b->has_dropped |= row->parent_row != kept[i].parent_row;
+        if (kept[i].is_new) {
+            add_to_parent(b, place->row);
+        } else {
+            row->labels = kept[i].labels;
+            row->n_labels = kept[i].n_labels;
+            b->has_dropped |= row->parent_row != kept[i].parent_row;
+        }
         builder_note_times(b, place->row);
         row->totals.wall = kept[i].wall;
         row->totals.idle = kept[i].idle;
@@ -212,20 +226,12 @@ static void pass_time(struct snapshot_builder *b, uint64_t epoch)
 
 /* ---- All together ---- */
 
-/* Many rows below each other take less time together, where the snapshot is built from the beginning. */
-static bool takes_too_long(const struct snapshot_builder *b)
-{
-    return b->steps > 8 * (uint64_t)b->mapping->public.n_rows;
-}
-
 /* What a row has itself now, the row and all above it have below them. */
 static void add_below(struct snapshot_builder *b, uint32_t row)
 {
     uint64_t own = totals_inuse_bytes(&b->rows[row].totals), more = own - b->below[row].own;
     b->below[row].own = own;
-    for (; more && row && !takes_too_long(b); row = b->rows[row].parent_row, b->steps++)
-        b->below[row].inuse += more;
-    b->below[0].inuse += more;
+    builder_add_below(b, row, more);
 }
 
 static void close_rows(struct snapshot_builder *b)
@@ -254,7 +260,7 @@ static bool finish(struct snapshot_builder *b, uint64_t epoch)
     struct snapshot_mapping *m = b->mapping;
     pass_time(b, epoch);
     close_rows(b);
-    if (takes_too_long(b) || builder_is_peak(b) != m->is_peak)
+    if (builder_takes_too_long(b) || builder_is_peak(b) != m->is_peak)
         return false;
     raise_peaks(b);
     builder_finish_retired(b, m->is_peak);
@@ -271,22 +277,35 @@ static bool owes_frees(const struct snapshot_builder *b)
     return owes;
 }
 
+/* Only damaged books have new rows that are not below the root. */
+static bool are_in_tree(struct snapshot_builder *b)
+{
+    for (uint32_t i = 0; b->view->outside && i < b->n_begun; i++)
+        for (uint32_t at = b->places[b->begun[i]].row; at && !builder_takes_too_long(b); at = b->rows[at].parent_row)
+            b->steps++;
+    return !builder_takes_too_long(b);
+}
+
 /* Returns 1, 0 if the snapshot has to be built from the beginning, or a negative errno. */
-static int refresh(struct snapshot_builder *b)
+static int refresh(struct snapshot_builder *b, uint32_t *room)
 {
     struct snapshot *s = &b->mapping->public;
     uint32_t *lives = b->list, block = UINT32_MAX;
     bool rests = false;
     uint64_t epoch = s->epoch;
     int error = builder_copy_lives(b, lives, 0, b->end);
-    if (error || !same_lives(b, lives))
+    if (error)
         return error;
+    int fit = builder_change_rows(b, lives, room);
+    if (fit <= 0)
+        return fit;
     for (uint32_t first = 0; !error && !b->has_dropped && first < b->end; first += READING_CHUNK)
         error = refresh_chunk(b, first, lives + first, epoch, &block);
-    if (error || b->has_dropped)
+    if (error || b->has_dropped || !are_in_tree(b))
         return error;
     uint64_t pending_bytes = b->view->reader->end(b->reading, builder_add_buffered, b);
-    *s = (struct snapshot){.n_rows = s->n_rows, .rows = s->rows, .ages = s->ages, .stacks = s->stacks, .epoch = b->epoch, .ticks = b->time,
+    *s = (struct snapshot){.n_rows = s->n_rows, .rows = s->rows, .places = s->places, .places_end = s->places ? b->end : 0,
+                           .ages = s->ages, .stacks = s->stacks, .epoch = b->epoch, .ticks = b->time,
                            .scale = b->scale, .pid = b->view->pid, .from_outside = s->from_outside, .pending_bytes = pending_bytes};
     error = builder_validate_rest(b, &rests);
     return error ? error : rests && !owes_frees(b) && finish(b, epoch);
@@ -300,6 +319,8 @@ int builder_again(struct snapshot_builder *b, struct snapshot *old)
         return 0;
     uint64_t kept = m->kept;
     m->kept = 0;
+    memset(m->places + m->end, 0, (b->end - m->end) * sizeof *m->places);
+    m->end = b->end;
     b->is_again = true;
     b->mapping = m;
     b->rows = (struct snapshot_row *)(m + 1);
@@ -308,9 +329,14 @@ int builder_again(struct snapshot_builder *b, struct snapshot *old)
     b->list = m->list;
     b->places = m->places;
     b->last_special_row = m->last_special_row;
-    int done = refresh(b);
+    b->label = m->label;
+    b->labels_end = m->labels_end;
+    b->text = m->text;
+    b->text_end = m->text_end;
+    int done = refresh(b, (uint32_t *)places);
     if (done == 1) {
         m->kept = kept;
+        builder_note_room(b);
         b->view->epoch = b->epoch;
         return 1;
     }

@@ -38,7 +38,7 @@ struct below {
 struct walls {
     uint64_t own; /* a part of its parent's `children` */
     uint64_t children;
-    uint32_t parent_row;
+    uint32_t parent_row, n_children; /* for snapshot_again.c, as `own` and `children` */
 };
 
 /* The mapping of a snapshot. Rows, labels, ages, stacks, what is below rows, places and the text of labels follow the
@@ -53,10 +53,13 @@ struct snapshot_mapping {
     /* For the next snapshot in this memory: snapshot_again.c. */
     uint64_t kept; /* kept_number of the view whose sums the rows are of; 0: rows cannot be used again */
     uint64_t scale, peaks_changes;
-    uint32_t end, sequence, last_special_row;
+    uint32_t end, last_special_row;
     bool is_peak;
-    bool parents_first; /* each row comes after its parent */
+    bool parents_first; /* each context has a higher id than its parent */
     struct totals rows_sum; /* of all rows */
+    uint32_t rows_room, ids_room;              /* of the arrays */
+    struct snapshot_label *label, *labels_end; /* room that is left for labels of more rows, and for their texts */
+    char *text, *text_end;
 };
 
 /* Contexts are copied a block at a time. */
@@ -99,6 +102,7 @@ struct snapshot_builder {
     struct below *below;     /* by row */
     uint32_t *list;          /* as in the mapping */
     uint32_t n_opened;       /* rows in the second half of the list: snapshot_again.c */
+    uint32_t *begun, n_begun; /* new contexts: snapshot_changes.c */
     uint64_t steps;          /* from rows to those above them there */
     struct totals *past;     /* by row, in ticks: the figures of recycled periods; NULL without periods. In both of
                                 these the last one, of no row, is that of unsampled spans */
@@ -220,13 +224,34 @@ void builder_finish_all(struct snapshot_builder *b);
  * times from falling, raises peaks to what is in use, and sums up all rows. */
 void builder_finish(struct snapshot_builder *b);
 
+/* ---- snapshot_changes.c ---- */
+
+/* Brings the rows of an earlier snapshot to the contexts that there are now, with these lives. Rows of new contexts are to be filled:
+ * until then they have no name. `room` is for two numbers by id. Returns 1, 0 if that is not possible, or a negative errno. */
+int builder_change_rows(struct snapshot_builder *b, uint32_t *lives, uint32_t *room);
+
+static inline bool builder_is_new_row(const struct snapshot_builder *b, uint32_t row)
+{
+    return b->is_again && !b->rows[row].name;
+}
+
+/* The row has so many bytes more in use, so the row and all above it have more below them. */
+void builder_add_below(struct snapshot_builder *b, uint32_t row, uint64_t more);
+
+/* Many rows below each other take less time together, where the snapshot is built from the beginning. */
+static inline bool builder_takes_too_long(const struct snapshot_builder *b)
+{
+    return b->steps > 8 * (uint64_t)b->mapping->public.n_rows;
+}
+
 /* ---- snapshot_again.c ---- */
 
 /* Makes the snapshot out of an earlier one (or NULL): only rows that may have changed are filled again. Returns 1, 0 if that is
  * not possible, or a negative errno. */
 int builder_again(struct snapshot_builder *b, struct snapshot *old);
 
-/* Notes what builder_again() needs. */
+/* Notes what builder_again() needs: the room that labels have left, and all else at the end. */
+void builder_note_room(struct snapshot_builder *b);
 void builder_keep_rows(struct snapshot_builder *b);
 
 /* A row is about to get other figures of memory, where rows are used again. */

@@ -90,7 +90,7 @@ static bool has_good_labels(const struct context *c)
 
 /* A label set that is freed stays a label set, so what is read of it too late is text, and its row is dropped. There is
  * room for the labels of the contexts that were counted, so those of a later life are not copied. Texts that are known come out
- * of the view's memory. */
+ * of the view's memory. Rows that are used again have theirs. */
 static int copy_texts(struct snapshot_builder *b, uint32_t first, uint32_t n)
 {
     struct block *block = b->block;
@@ -101,7 +101,7 @@ static int copy_texts(struct snapshot_builder *b, uint32_t first, uint32_t n)
         block->texts[i] = NULL;
         const struct place *place = &b->places[first + i];
         if (!place_has_row(place) || block->lives[i] != place->life || !has_good_labels(c) ||
-            text_room(c) > (size_t)(b->text_end - b->text))
+            text_room(c) > (size_t)(b->text_end - b->text) || (b->is_again && !builder_is_new_row(b, place->row)))
             continue;
         block->texts[i] = b->text;
         const struct known *known = view_known(b->view, first + i, place->life);

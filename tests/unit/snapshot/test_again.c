@@ -139,6 +139,25 @@ static void open_another(struct worker *w)
     atomic_store(&spans[at], next ? next : span);
 }
 
+/* Spans below each other, in contexts of their own. Some stay open, and those below them go: rows that move have rows below them. */
+static void nest(struct worker *w, unsigned depth)
+{
+    JESPAN_SITE(site, "nested");
+    char text[16];
+    const struct jespan_label label = JESPAN_LABEL("n", text);
+    snprintf(text, sizeof text, "%u", below(w, 40));
+    jespan_span_t *span = depth ? jespan_open(&site, JESPAN_CURRENT, &label, 1) : NULL;
+    if (!span || jespan_enter(span))
+        return;
+    allocate(w);
+    nest(w, depth - 1);
+    jespan_exit(span);
+    if (below(w, 3))
+        jespan_close(span);
+    else
+        jespan_close(atomic_exchange(&spans[below(w, SPANS)], span));
+}
+
 /* Spans that are opened and closed again and again, whose contexts stay. */
 static void reopen(struct worker *w)
 {
@@ -179,6 +198,8 @@ static void work(struct worker *w)
         all[below(w, w->makes_contexts ? ALL : MAKE_NONE)](w);
     if (w->makes_contexts && !below(w, 4))
         open_another(w);
+    if (w->makes_contexts && !below(w, 8))
+        nest(w, below(w, 12));
     while (w->depth && below(w, 4)) /* sums stand where nobody is inside */
         leave(w);
 }
@@ -200,7 +221,7 @@ static void *run(void *worker)
 /* `own` and `other` are taken again each time; `seldom` too, of the view of `other`, but only now and then. */
 static struct snapshot *own, *other, *seldom, *all;
 static struct view *view, *whole;
-static unsigned wrong, again, seldom_again;
+static unsigned wrong, again, seldom_again, more_again, fewer_again;
 
 static void expect(bool is_right, const char *what)
 {
@@ -209,18 +230,28 @@ static void expect(bool is_right, const char *what)
     wrong += !is_right;
 }
 
-static void tell(const struct snapshot_row *a, const struct snapshot_row *b)
+static void tell_figures(const void *a, const void *b, size_t bytes)
 {
-    const uint64_t *x = (const uint64_t *)&a->totals, *y = (const uint64_t *)&b->totals;
-    check_note("row %u.%u %s", a->id, a->generation, a->name);
-    for (size_t i = 0; i < (sizeof *a - offsetof(struct snapshot_row, totals)) / sizeof *x; i++)
+    const uint64_t *x = a, *y = b;
+    for (size_t i = 0; i < bytes / sizeof *x; i++)
         if (x[i] != y[i])
             check_note("  figure %zu: %llu, and %llu if all rows are filled", i, (unsigned long long)x[i], (unsigned long long)y[i]);
 }
 
-static bool same_row(const struct snapshot_row *a, const struct snapshot_row *b)
+static void tell(const struct snapshot_row *a, const struct snapshot_row *b)
 {
-    bool same = a->id == b->id && a->generation == b->generation && a->parent_row == b->parent_row && a->kind == b->kind &&
+    check_note("row %u.%u %s", a->id, a->generation, a->name);
+    tell_figures(&a->totals, &b->totals, sizeof *a - offsetof(struct snapshot_row, totals));
+}
+
+static uint32_t parent_id(const struct snapshot *s, const struct snapshot_row *row)
+{
+    return row->parent_row < s->n_rows ? s->rows[row->parent_row].id : 0;
+}
+
+static bool same_row(const struct snapshot *s, const struct snapshot_row *a, const struct snapshot *t, const struct snapshot_row *b)
+{
+    bool same = a->id == b->id && a->generation == b->generation && parent_id(s, a) == parent_id(t, b) && a->kind == b->kind &&
                 a->line == b->line && !a->first_stack && !strcmp(a->name, b->name) && !strcmp(a->target, b->target) &&
                 !strcmp(a->file, b->file) && a->n_labels == b->n_labels && a->open_spans == b->open_spans &&
                 !memcmp(&a->totals, &b->totals, sizeof *a - offsetof(struct snapshot_row, totals));
@@ -240,11 +271,18 @@ static bool same_snapshot(const struct snapshot *a, const struct snapshot *b)
                 a->time_unix_ns == b->time_unix_ns && a->start_unix_ns == b->start_unix_ns && !a->note && !a->program &&
                 !memcmp(&a->all, &b->all, sizeof a->all) && !memcmp(&a->retired, &b->retired, sizeof a->retired) &&
                 !memcmp(&a->retired_peaks, &b->retired_peaks, sizeof a->retired_peaks);
-    if (!same)
+    if (!same) {
         check_note("%u rows, and %u if all are filled", a->n_rows, b->n_rows);
-    for (uint32_t i = 0; i < a->n_rows && i < b->n_rows; i++)
-        same &= same_row(&a->rows[i], &b->rows[i]);
-    return same;
+        tell_figures(&a->all, &b->all, sizeof a->all);
+        tell_figures(&a->retired, &b->retired, sizeof a->retired);
+    }
+    const struct snapshot_row *row = NULL, *other_row = NULL;
+    do {
+        row = snapshot_next(a, row);
+        other_row = snapshot_next(b, other_row);
+        same &= row && other_row ? same_row(a, row, b, other_row) && snapshot_find(a, row->id) == row : row == other_row;
+    } while (row && other_row);
+    return same && a->rows[0].id == CONTEXT_ID_ROOT;
 }
 
 /* Some row is opened in each snapshot that uses rows again, since the test's own thread counts. */
@@ -259,7 +297,7 @@ static bool is_again(const struct snapshot *s)
 
 static void take(bool seldom_too)
 {
-    uint32_t least = sums_kept_least;
+    uint32_t least = sums_kept_least, n_rows = other ? other->n_rows : 0;
     own = snapshot_retake(own);
     other = view_snapshot(view, other);
     if (seldom_too)
@@ -271,6 +309,8 @@ static void take(bool seldom_too)
         abort();
     expect(!is_again(all), "the snapshot with which others are compared used rows again");
     again += is_again(own) && is_again(other);
+    more_again += is_again(other) && other->n_rows > n_rows;
+    fewer_again += is_again(other) && other->n_rows < n_rows;
     seldom_again += seldom_too && is_again(seldom);
 }
 
@@ -307,7 +347,7 @@ static void disturb(unsigned round)
         uint64_t scale = load_relaxed(&clock_state.scale);
         store_relaxed(&clock_state.scale, round & 64 ? scale / 64 * 63 : scale / 16 * 17);
     }
-    if (round % 32 == 20) {
+    if (round % 32 == 20 || round % 5 == 2) {
         lock(LOCK_TREE);
         tree_recycle(false);
         unlock(LOCK_TREE);
@@ -319,7 +359,7 @@ static void test_rows_that_are_used_again(void **state)
     (void)state;
     unsigned rounds = (unsigned)check_rounds("AGAIN_ROUNDS", 400);
     for (unsigned round = 0; round < rounds && !wrong; round++) {
-        bool is_calm = round / 32 % 2; /* no context is made */
+        bool is_calm = round / 32 % 4 == 1; /* no context is made */
         let_work(is_calm || below(&director, 3) ? below(&director, 6) : below(&director, 200), !is_calm);
         pass_time(&director);
         disturb(round);
@@ -329,8 +369,11 @@ static void test_rows_that_are_used_again(void **state)
         pass_time(&director);
     }
     assert_int_equal(wrong, 0);
+    print_message("%u of %u again, %u seldom, %u with more rows, %u with fewer\n", again, rounds, seldom_again, more_again, fewer_again);
     assert_true(again > rounds / 2); /* it was tested */
     assert_true(seldom_again > rounds / 40);
+    assert_true(more_again > rounds / 20); /* contexts had come, */
+    assert_true(fewer_again > rounds / 20); /* and gone */
 }
 
 /* jespan's own context is no span. Its wall time is that of the spans below it. No thread counts in its chunk. */
@@ -338,6 +381,8 @@ static void test_time_below_what_is_no_span(void **state)
 {
     (void)state;
     JESPAN_SITE(site, "below");
+    for (int i = 0; i < 32; i++)
+        let_work(0, false); /* threads leave what they have entered */
     jespan_span_t *span = jespan_open(&site, CONTEXT_ID_SELF, NULL, 0);
     assert_non_null(span);
     for (int i = 0; i < 8; i++) {

@@ -217,10 +217,10 @@ static bool same_figures(const struct totals *a, const struct totals *b)
     return !memcmp(a, b, offsetof(struct totals, outlived_objects));
 }
 
-static bool same_row(const struct snapshot_row *a, const struct snapshot_row *b)
+static bool same_row(const struct snapshot *s, const struct snapshot_row *a, const struct snapshot *t, const struct snapshot_row *b)
 {
-    bool same = a->id == b->id && a->generation == b->generation && a->parent_row == b->parent_row && a->kind == b->kind &&
-                !strcmp(a->name, b->name) && a->n_labels == b->n_labels && a->open_spans == b->open_spans &&
+    bool same = a->id == b->id && a->generation == b->generation && a->kind == b->kind &&
+                s->rows[a->parent_row].id == t->rows[b->parent_row].id && !strcmp(a->name, b->name) && a->n_labels == b->n_labels && a->open_spans == b->open_spans &&
                 same_figures(&a->totals, &b->totals);
     for (uint32_t i = 0; same && i < a->n_labels; i++)
         same = !strcmp(a->labels[i].key, b->labels[i].key) && !strcmp(a->labels[i].value, b->labels[i].value);
@@ -234,8 +234,12 @@ static bool same_snapshot(const struct snapshot *a, const struct snapshot *b)
 {
     bool same = a->n_rows == b->n_rows && a->n_stacks == b->n_stacks && a->pending_bytes == b->pending_bytes &&
                 same_figures(&a->all, &b->all) && same_figures(&a->retired, &b->retired);
-    for (uint32_t i = 0; i < a->n_rows && i < b->n_rows; i++)
-        same &= same_row(&a->rows[i], &b->rows[i]);
+    const struct snapshot_row *row = NULL, *other_row = NULL;
+    for (uint32_t i = 0; same && i < a->n_rows; i++) {
+        row = snapshot_next(a, row);
+        other_row = snapshot_next(b, other_row);
+        same = row && other_row && same_row(a, row, b, other_row);
+    }
     for (uint32_t i = 0; same && i < a->n_stacks; i++)
         same = a->stacks[i].row == b->stacks[i].row && a->stacks[i].frame == b->stacks[i].frame &&
                same_figures(&a->stacks[i].totals, &b->stacks[i].totals);
