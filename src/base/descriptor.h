@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -80,12 +81,13 @@ static inline int descriptor_lift(int fd)
     return high;
 }
 
-/* open(2) with O_CLOEXEC. */
+/* open(2) with O_CLOEXEC. Not by the function of that name: libraries such as libfakechroot have one that allocates, and jespan opens a
+ * file while it boots. */
 static inline int descriptor_open(const char *path, int flags, mode_t mode)
 {
     struct stdio_holes holes;
     stdio_holes_fill(&holes);
-    int fd = descriptor_lift(open(path, flags | O_CLOEXEC, mode));
+    int fd = descriptor_lift((int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, mode));
     stdio_holes_empty(&holes);
     return fd;
 }

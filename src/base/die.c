@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -84,11 +85,18 @@ FIGURE_ROW(figure_lost, "spans.stats.lost_messages", lost, FIGURE_NUMBER);
 
 /* ---- Which file it is ---- */
 
+/* Not by fstat(3): libraries such as libfakeroot have a function of that name, which allocates, and jespan may be about to boot. On
+ * x86-64, the system's structure is that of glibc. */
+static bool read_status(struct stat *status)
+{
+    return syscall(SYS_fstat, STDERR_FILENO, status) == 0;
+}
+
 COLD void standard_error_boot(void)
 {
     int saved = errno;
     struct stat status;
-    was_open = fstat(STDERR_FILENO, &status) == 0 && !(fcntl(STDERR_FILENO, F_GETFL) & O_PATH);
+    was_open = read_status(&status) && !(fcntl(STDERR_FILENO, F_GETFL) & O_PATH);
     device = was_open ? status.st_dev : 0;
     inode = was_open ? status.st_ino : 0;
     known = true;
@@ -171,7 +179,7 @@ COLD void standard_error_write(const char *line, size_t bytes)
     fill_set(&signals);
     pthread_sigmask(SIG_BLOCK, &signals, &before);
     sigpending(&pending);
-    if (fstat(STDERR_FILENO, &status) || !is_standard_error(&status) || !write_now(&status, line, bytes))
+    if (!read_status(&status) || !is_standard_error(&status) || !write_now(&status, line, bytes))
         atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
     take_pending(&pending);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -41,6 +41,39 @@ is_loaded() {
     grep -q "$(readlink -f "$JESPAN_LIB")" < <(preloaded cat /proc/self/maps) || fail "the library is not loaded by LD_PRELOAD"
 }
 
+# ---- Another library whose functions allocate when jespan boots, as libfakeroot and libfakechroot ----
+
+other_library() {
+    cat > wraps.c << 'END'
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static void allocate(void)
+{
+    free(realloc(malloc(100), 1000));
+}
+int fstat(int fd, struct stat *status)
+{
+    allocate();
+    return (int)syscall(SYS_fstat, fd, status);
+}
+int open(const char *path, int flags, ...)
+{
+    allocate();
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
+}
+END
+    # shellcheck disable=SC2086
+    $CC -shared -fPIC -fno-builtin -o wraps.so wraps.c
+    local first
+    for first in "$JESPAN_LIB:$PWD/wraps.so" "$PWD/wraps.so:$JESPAN_LIB"; do
+        equal "with $first" "$(LD_PRELOAD=$first sh -c 'ls /dev/null' 2>&1)" /dev/null
+    done
+}
+
 # ---- A program with a malloc of its own, as Chromium ----
 
 own_malloc() {
@@ -344,6 +377,7 @@ stop_server() {
 cleanup_hook=stop_server
 
 is_loaded
+other_library
 own_malloc
 small_tools
 compilers
