@@ -282,6 +282,15 @@ void served_note_figures(struct served *p, struct snapshot *s)
     note_holders(p, s);
 }
 
+void served_read(struct served *p)
+{
+    struct snapshot *s = p->readings ? readings_next(p->readings) : NULL;
+    if (!s)
+        return;
+    served_note_figures(p, s);
+    readings_give_back(s);
+}
+
 static void read_program(struct served *p)
 {
     uint64_t began_ns = now_ns();

@@ -47,6 +47,9 @@ extern struct served_dumps served_dumps;
 /* Writes the next numbered dump of the process. The snapshot is shown with the note. Returns whether there is one. */
 bool served_write_dump(struct served *p, const struct snapshot *s, enum dump_reason reason, const char *note);
 
+/* Reads the process once more, if it can be read. */
+void served_read(struct served *p);
+
 /* Notes what is to be said of a new reading at the end, its alerts, and whether it is the peak. */
 void served_note_figures(struct served *p, struct snapshot *s);
 

@@ -37,6 +37,7 @@
 #define LOOK_EVERY_NS UINT64_C(1000000000) /* for processes that have taken a slot */
 #define EXPECT_FOR_NS UINT64_C(1000000000) /* after the last end, for processes that are about to take one */
 #define EXPECT_EVERY_NS UINT64_C(50000000)
+#define LEAVE_AFTER_NS UINT64_C(5000000000)
 
 enum { SIGNALS, RINGS, MODULES, FIRST_PROCESS };
 
@@ -48,6 +49,7 @@ static struct sidecar {
     size_t room; /* of fds */
     int signals, rings, modules;
     uint64_t next_look_ns;
+    uint64_t leave_ns; /* it was told to end, and waits until then for processes that were told so too; UINT64_MAX: it was not */
     uint64_t last_end_ns; /* of a process that was served */
     char page_ending[64]; /* of the configuration of processes that use the page. "": there is none */
     uint64_t woke_ns; /* others may take long to end, so each age counts until here */
@@ -192,6 +194,7 @@ static void end_those_that_ended(size_t n_polled)
 static void leave_all(void)
 {
     for (struct served *p; (p = sidecar.first_served); served_free(p)) {
+        served_read(p);
         served_end(p, NULL);
         sidecar.first_served = p->next;
         sidecar.n_served--;
@@ -225,7 +228,7 @@ static size_t fill_descriptors(void)
 
 static uint64_t next_ns(void)
 {
-    uint64_t next = lesser(sidecar.next_look_ns, modules_next_ns());
+    uint64_t next = lesser(lesser(sidecar.next_look_ns, sidecar.leave_ns), modules_next_ns());
     for (struct served *p = sidecar.first_served; p; p = p->next)
         next = lesser(next, served_next_ns(p));
     return next;
@@ -281,10 +284,22 @@ static bool is_over(void)
     return !sidecar.first_served;
 }
 
+/* Returns false where it shall leave at once: it was told a second time, or serves a process that it did not start. A service
+ * manager tells all processes of a unit to end, and theirs shall be reported, which may take them a while. */
+static bool waits_for_ends(void)
+{
+    struct signalfd_siginfo told;
+    uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (!page_is_open() || sidecar.leave_ns != UINT64_MAX || read(sidecar.signals, &told, sizeof told) < 0)
+        return false;
+    sidecar.leave_ns = now + LEAVE_AFTER_NS;
+    return true;
+}
+
 static void serve(void)
 {
-    while (!is_over())
-        if (!run_once())
+    while (!is_over() && clock_ns(CLOCK_MONOTONIC) < sidecar.leave_ns)
+        if (!run_once() && !waits_for_ends())
             break;
     page_close(true);
     leave_all();
@@ -326,7 +341,7 @@ static enum sidecar_wants find_wants(void)
 
 static int start(const struct sidecar_options *o)
 {
-    sidecar = (struct sidecar){.quiet = o->quiet, .rings = -1, .next_look_ns = UINT64_MAX};
+    sidecar = (struct sidecar){.quiet = o->quiet, .rings = -1, .next_look_ns = UINT64_MAX, .leave_ns = UINT64_MAX};
     sidecar.signals = open_signals(o->is_early);
     sidecar.modules = modules_open();
     if (sidecar.signals < 0 || sidecar.modules < 0)

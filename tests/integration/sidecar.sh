@@ -322,6 +322,33 @@ signal.pause()' > deaf.port &
     wait "$pid" || fail "the program fails when its sidecar is stopped late"
 }
 
+# A service manager tells the program and its sidecar to end at the same time. The program takes a while, and ends by itself.
+test_all_are_told() {
+    cat > "$scratch/takes_a_while" << 'END'
+#!/bin/bash
+trap 'sleep 0.3; echo > "$0.told"; exit 7' TERM
+echo ready
+while :; do sleep 0.05; done
+END
+    chmod +x "$scratch/takes_a_while"
+    "$JESPAN_CMD" run --interval 0 --dump-dir told -- "$scratch/takes_a_while" > told.out 2> told.err &
+    pid=$!
+    pids+=("$pid")
+    await [ -s told.out ] || fail_with "told: the program does not start" told.err
+    sidecar=$(sidecar_of "$pid")
+    kill -TERM "$sidecar" "$pid"
+    wait "$pid" && fail "told: the program does not end as it wishes"
+    await is_gone "$sidecar" || fail "told: the sidecar stays"
+    ! is_told || grep -q "ended with status 7" told.err || fail_with "told: the end is not reported" told.err
+    begin told_once hold 256 say wait
+    kill -TERM "$sidecar"
+    kill -TERM "$sidecar"
+    await is_gone "$sidecar" || fail "told: the sidecar stays with a program that goes on"
+    equal "told: what the program holds" "$(row "$(dump_of told_once 'heap.*')" held)" "1048576 256 1048576"
+    release
+    wait "$pid" || fail "told: the program fails"
+}
+
 # Process 1 of a namespace: it stays, passes signals on, and waits for orphans and the sidecar.
 test_process_1() {
     local status=0 unshare=(unshare -p -f --mount-proc) run=("$JESPAN_CMD" run --quiet) outside
@@ -623,6 +650,7 @@ test_wrong_key
 test_unnoticed
 test_sidecar_dies
 test_sidecar_stops_late
+test_all_are_told
 test_process_1
 test_namespaces
 test_left_out
