@@ -220,7 +220,8 @@ static bool same_figures(const struct totals *a, const struct totals *b)
 static bool same_row(const struct snapshot *s, const struct snapshot_row *a, const struct snapshot *t, const struct snapshot_row *b)
 {
     bool same = a->id == b->id && a->generation == b->generation && a->kind == b->kind &&
-                s->rows[a->parent_row].id == t->rows[b->parent_row].id && !strcmp(a->name, b->name) && a->n_labels == b->n_labels && a->open_spans == b->open_spans &&
+                s->rows[a->parent_row].id == t->rows[b->parent_row].id && !strcmp(a->name, b->name) &&
+                a->n_labels == b->n_labels && a->open_spans == b->open_spans &&
                 same_figures(&a->totals, &b->totals);
     for (uint32_t i = 0; same && i < a->n_labels; i++)
         same = !strcmp(a->labels[i].key, b->labels[i].key) && !strcmp(a->labels[i].value, b->labels[i].value);
