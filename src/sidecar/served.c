@@ -291,6 +291,17 @@ void served_read(struct served *p)
     readings_give_back(s);
 }
 
+/* Once for all processes. */
+static void say_unreadable(const struct served *p)
+{
+    static bool has_said;
+    char number[NUMBER_BYTES];
+    if (!has_said)
+        WARN("process ", number_text(number, (uint64_t)p->pid, 10), " cannot be read any more, as it runs as another user or has other "
+             "rights now; what is reported of it stays as it was; it can be read with CAP_SYS_PTRACE");
+    has_said = true;
+}
+
 static void read_program(struct served *p)
 {
     uint64_t began_ns = now_ns();
@@ -304,6 +315,8 @@ static void read_program(struct served *p)
         leave_program(p);
         return;
     }
+    if (readings_error(p->readings) == -EPERM)
+        say_unreadable(p);
     served_push_if_worth(p, false);
     if (s && is_dump_due)
         served_write_dump(p, s, DUMP_N_REASONS, NULL);

@@ -322,6 +322,31 @@ signal.pause()' > deaf.port &
     wait "$pid" || fail "the program fails when its sidecar is stopped late"
 }
 
+# A program that changes its user, under a sidecar that may not read it then, as in a container without CAP_SYS_PTRACE
+test_unreadable() {
+    local status=0 without=(setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace)
+    have setpriv && have python3 && "${without[@]}" true 2> /dev/null || return 0
+    mkfifo unreadable.in
+    "${without[@]}" "$JESPAN_CMD" run --interval 1 --dump-dir unreadable -- python3 -c '
+import os, sys
+sys.stdin.readline()
+os.setgid(65534)
+os.setuid(65534)
+sys.stdin.readline()
+sys.exit(5)' < unreadable.in 2> unreadable.err &
+    pid=$!
+    pids+=("$pid")
+    exec {input}> unreadable.in
+    await compgen -G 'unreadable/heap.*' > /dev/null || fail_with "unreadable: no first dump" unreadable.err
+    echo >&"$input"
+    await grep -q "^jespan: process $pid cannot be read any more, as it runs as another user" unreadable.err ||
+        fail_with "unreadable: nobody says so" unreadable.err
+    echo >&"$input"
+    release
+    wait "$pid" || status=$?
+    equal "unreadable: status" "$status" 5
+}
+
 # A service manager tells the program and its sidecar to end at the same time. The program takes a while, and ends by itself.
 test_all_are_told() {
     cat > "$scratch/takes_a_while" << 'END'
@@ -650,6 +675,7 @@ test_wrong_key
 test_unnoticed
 test_sidecar_dies
 test_sidecar_stops_late
+test_unreadable
 test_all_are_told
 test_process_1
 test_namespaces
