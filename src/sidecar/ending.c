@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
@@ -19,6 +20,8 @@
 #include "snapshot/row_path.h"
 
 #define TEXT_BYTES 1024
+#define TRIES 20
+#define PAUSE_NS 1000000
 
 /* struct pidfd_info of linux/pidfd.h, which headers of older kernels do not have. */
 struct info {
@@ -104,13 +107,14 @@ void ending_forget(struct ending_watch *w)
 
 /* ---- The status ---- */
 
-static bool ask_pidfd(int pidfd, int *status)
+/* *later: the system will tell it as soon as the parent has waited for the process. */
+static bool ask_pidfd(int pidfd, int *status, bool *later)
 {
     struct info info = {.mask = INFO_EXIT};
-    if (ioctl(pidfd, GET_INFO, &info) != 0 || !(info.mask & INFO_EXIT))
-        return false;
+    bool tells = ioctl(pidfd, GET_INFO, &info) == 0;
+    *later = tells && !(info.mask & INFO_EXIT);
     *status = info.exit_code;
-    return true;
+    return tells && !*later;
 }
 
 static bool ask_proc(pid_t pid, int *status)
@@ -125,8 +129,13 @@ static bool ask_proc(pid_t pid, int *status)
 struct ending ending_of(const struct ending_watch *w)
 {
     int status;
+    bool later = true;
     struct ending e = {0};
-    e.is_known = ask_pidfd(w->pidfd, &status) || ask_proc(w->pid, &status) || ask_pidfd(w->pidfd, &status);
+    for (int tries = 0; !e.is_known && later && tries < TRIES; tries++) { /* while the parent waits, neither of them tells it */
+        if (tries)
+            nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+        e.is_known = ask_pidfd(w->pidfd, &status, &later) || ask_proc(w->pid, &status) || ask_pidfd(w->pidfd, &status, &later);
+    }
     if (!e.is_known)
         return e;
     e.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
