@@ -63,8 +63,8 @@ struct run_program {
 int run_program_find(struct run_program *program, const char *name);
 
 /* Warns if the loader will not preload `library` into the program: if it is linked statically without jespan, runs with raised
- * privileges, or is built for another machine. Looks at the interpreter of a script. Returns false if the program must not get the
- * library, because it has jespan in it: both would report. */
+ * privileges, or is built for another machine or for musl. Looks at the interpreter of a script. Returns false if the program must not
+ * get the library, because it has jespan in it, so that both would report, or because musl would load it. */
 bool run_program_check(const struct run_program *program, const char *library);
 
 /* Returns true if heap dumps are wanted: with services only if there is an option for dumps. */
@@ -132,6 +132,7 @@ struct run_elf {
     uint16_t machine;   /* EM_X86_64, … */
     bool is_dynamic;    /* the file names a loader, or is one */
     bool has_jespan;    /* itself, from libjespan.a */
+    bool is_of_musl;
 };
 
 /* Returns false if `path` cannot be read or is not an ELF file. */

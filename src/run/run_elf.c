@@ -85,6 +85,17 @@ static bool has_books(const struct file *file)
     return false;
 }
 
+/* Whether the loader is that of musl, which preloads libraries of glibc, and then does not start the program. */
+static bool is_of_musl(const struct file *file)
+{
+    static const char musl[] = "/ld-musl-";
+    GElf_Phdr segment;
+    if (!find_segment(file, PT_INTERP, &segment))
+        return false;
+    Elf_Data *loader = elf_getdata_rawchunk(file->elf, (int64_t)segment.p_offset, segment.p_filesz, ELF_T_BYTE);
+    return loader && loader->d_buf && memmem(loader->d_buf, loader->d_size, musl, sizeof musl - 1);
+}
+
 static void read_kind(const struct file *file, struct run_elf *elf)
 {
     GElf_Phdr segment;
@@ -92,6 +103,7 @@ static void read_kind(const struct file *file, struct run_elf *elf)
     elf->byte_order = file->header.e_ident[EI_DATA];
     elf->machine = file->header.e_machine;
     elf->is_dynamic = find_segment(file, PT_INTERP, &segment) || has_soname(file);
+    elf->is_of_musl = is_of_musl(file);
     elf->has_jespan = has_books(file);
 }
 

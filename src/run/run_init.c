@@ -22,15 +22,19 @@ static _Atomic pid_t *sidecar; /* shared by process 1 and the program; NULL: the
 
 /* ---- In process 1 ---- */
 
-/* Waits for all that have ended. Stores how `child` ended. Returns whether it has. */
+/* Waits for all that have ended. Stores how `child` ended. Returns whether it has. The terminal's ^Z does not stop a process 1, and
+ * nobody would continue the child. So it continues. */
 static bool reap(pid_t child, int *status)
 {
     bool found = false;
     int one;
-    for (pid_t pid; (pid = waitpid(-1, &one, WNOHANG | __WALL)) > 0;)
-        if (pid == child) {
+    for (pid_t pid; (pid = waitpid(-1, &one, WNOHANG | WUNTRACED | __WALL)) > 0;)
+        if (pid == child && !WIFSTOPPED(one)) {
             *status = one;
             found = true;
+        } else if (pid == child && WSTOPSIG(one) == SIGTSTP) {
+            kill(child, SIGCONT);
+            kill(-child, SIGCONT); /* its process group, if it has one of its own */
         }
     return found;
 }

@@ -110,11 +110,13 @@ bool run_program_check(const struct run_program *program, const char *library)
         return true;
     if (elf.has_jespan)
         return !elf.is_dynamic;
-    if (!elf.is_dynamic)
+    if (elf.is_of_musl)
+        cmd_warning("%s is for musl: jespan cannot track it", path);
+    else if (!elf.is_dynamic)
         cmd_warning("%s is statically linked, without libjespan.a: jespan cannot track it", path);
     else if (run_elf_read(&ours, library) && !run_elf_same_machine(&ours, &elf))
         cmd_warning("%s is for another kind of machine than %s: jespan cannot track it", path, library);
     else if (is_privileged(path))
         cmd_warning("%s runs with raised privileges: jespan cannot track it", path);
-    return true;
+    return !elf.is_of_musl;
 }

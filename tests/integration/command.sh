@@ -690,6 +690,11 @@ test_run_finds_the_library() {
 }
 
 test_run_warns() {
+    printf '#include <stdlib.h>\nint main(void) { return getenv("LD_PRELOAD") && *getenv("LD_PRELOAD"); }\n' > "$scratch/musl.c"
+    ln -s "$(realpath /lib64/ld-linux-x86-64.so.2)" "$scratch/ld-musl-of-glibc.so.1"
+    $CC -Wl,--dynamic-linker="$scratch/ld-musl-of-glibc.so.1" -o "$scratch/musl" "$scratch/musl.c"
+    jespan run --quiet --dump-dir "$scratch/d" -- "$scratch/musl"
+    says "a program for musl" 0 "jespan: warning: *musl is for musl: jespan cannot track it*"
     echo 'int main(void) { return 0; }' > "$scratch/nothing.c"
     $CC -static -o "$scratch/static" "$scratch/nothing.c" 2> /dev/null || return 0
     jespan run --dump-dir "$scratch/d" -- "$scratch/static"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Job control of an interactive bash: a program under `jespan run` stops, continues and ends as it does without.
+# Job control of an interactive bash: a program under `jespan run` stops, continues and ends as it does without. ^Z as process 1.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 
@@ -62,4 +62,28 @@ for word in status=130 status=131 status=148 status=7 status=137 "status=3 0" "s
     grep -q "$word" plain || fail_with "without jespan: no $word" plain
 done
 diff plain jespan > differs || fail_with "job control differs" differs
+
+# As process 1, nobody would continue a program that ^Z has stopped. The system lets ^Z not stop a process 1 either.
+cat > first.py << 'END'
+import os, pty, re, select, sys
+
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+text = b""
+for typed, until in (b"", rb"\d+\r\n"), (b"\x1a", rb"\^Z"), (b"\x04", None):
+    os.write(terminal, typed)
+    while until is None or not re.search(until, text):
+        if not select.select([terminal], [], [], 60)[0]:
+            sys.exit("nothing comes after %r" % text)
+        try:
+            text += os.read(terminal, 4096)
+        except OSError: # the program has ended
+            break
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+END
+unshare=(unshare -p -f --mount-proc)
+if "${unshare[@]}" true 2> /dev/null; then
+    equal "process 1, after ^Z" "$(python3 first.py "${unshare[@]}" "$JESPAN_CMD" run --quiet --dump-dir first -- "$program" say wait status 7 2>&1)" 7
+fi
 finish
