@@ -123,16 +123,29 @@ static int encode_history(struct http_source *source, const struct pprof_kind *k
     return error != 0 ? error : encode_digest(source->history->digest, source->latest, kind, sink);
 }
 
+/* The start is subtracted from a copy: other readers have the snapshot too, and the next one may be made out of it. */
+static int encode_since(struct http_source *source, const struct http_request *request, const struct pprof_kind *kind,
+                        struct exporter_sink *sink)
+{
+    struct snapshot end = *source->latest;
+    size_t bytes = end.n_rows * sizeof *end.rows;
+    struct snapshot_row *rows = malloc(bytes + 1);
+    if (!rows)
+        return -ENOMEM;
+    end.rows = memcpy(rows, end.rows, bytes);
+    http_start_subtract(request->start, &end);
+    int error = request->labels ? pprof_encode(&end, kind, PPROF_GZIP, sink)
+                                : encode_difference(&end, source->host->conf->series_labels, kind, sink);
+    free(rows);
+    return error;
+}
+
 static int encode(struct http_source *source, const struct http_request *request, const struct pprof_kind *kind,
                   struct exporter_sink *sink)
 {
     if (request->start)
-        http_start_subtract(request->start, source->latest);
-    if (request->labels)
-        return pprof_encode(source->latest, kind, PPROF_GZIP, sink);
-    if (request->start)
-        return encode_difference(source->latest, source->host->conf->series_labels, kind, sink);
-    return encode_history(source, kind, sink);
+        return encode_since(source, request, kind, sink);
+    return request->labels ? pprof_encode(source->latest, kind, PPROF_GZIP, sink) : encode_history(source, kind, sink);
 }
 
 /* PROGRAM.WHAT.pb.gz. The name of a program may have any bytes; a header may not. */
@@ -160,10 +173,6 @@ static void answer_profile(struct http_source *source, const struct http_request
     name_file(answer, source->latest, what);
     if (error != 0)
         http_answer_line(answer, 503, "there is no memory for the profile");
-    if (!request->start)
-        return;
-    source->host->free_snapshot(source->latest); /* the start was subtracted, so the next one cannot be made out of it */
-    source->latest = NULL;
 }
 
 void http_pprof_heap(struct http_source *source, const struct http_request *request, struct http_answer *answer)
