@@ -129,6 +129,7 @@ static void retire_spans(const struct context *c)
 {
     uint64_t wall = load_relaxed(&c->wall), below = load_relaxed(&c->children_wall), self = wall > below ? wall - below : 0;
     own_add(&contexts[c->parent].children_wall, wall);
+    tree_tell_readers(c->parent);
     contexts_retired.totals.opens += load_relaxed(&c->opens);
     contexts_retired.totals.wall += self;
     contexts_retired.totals.idle += self;
@@ -150,6 +151,7 @@ static void retire(uint32_t id, struct totals *own)
     }
     uint64_t children_wall = load_relaxed(&c->children_wall);
     own_add(&contexts[c->parent].children_wall, own->wall);
+    tree_tell_readers(c->parent);
     own->wall = own->wall > children_wall ? own->wall - children_wall : 0;
     own->idle = totals_idle(own);
     totals_add(&contexts_retired.totals, own);

@@ -158,6 +158,21 @@ static void nest(struct worker *w, unsigned depth)
         jespan_close(atomic_exchange(&spans[below(w, SPANS)], span));
 }
 
+/* A span whose parent is named, and is not entered. It may be recycled before a snapshot has seen it, and its time is its parent's then. */
+static jespan_context_t parents[4];
+static jespan_span_t *parent_spans[4];
+
+static void open_below(struct worker *w)
+{
+    JESPAN_SITE(site, "below");
+    char text[16];
+    const struct jespan_label label = JESPAN_LABEL("n", text);
+    snprintf(text, sizeof text, "%u", below(w, 1000));
+    jespan_span_t *span = jespan_open(&site, parents[below(w, 4)], &label, 1);
+    pass_time(w);
+    jespan_close(span);
+}
+
 /* Spans that are opened and closed again and again, whose contexts stay. */
 static void reopen(struct worker *w)
 {
@@ -198,6 +213,8 @@ static void work(struct worker *w)
         all[below(w, w->makes_contexts ? ALL : MAKE_NONE)](w);
     if (w->makes_contexts && !below(w, 4))
         open_another(w);
+    if (w->makes_contexts && !below(w, 4))
+        open_below(w);
     if (w->makes_contexts && !below(w, 8))
         nest(w, below(w, 12));
     while (w->depth && below(w, 4)) /* sums stand where nobody is inside */
@@ -411,6 +428,14 @@ static int begin(void **state)
         if (has_parent)
             jespan_exit(spans[i / 3]);
         error |= !spans[i];
+    }
+    for (int i = 0; i < 4; i++) {
+        const struct jespan_label number = JESPAN_LABEL_INT("n", i);
+        JESPAN_SITE(named, "named");
+        parent_spans[i] = jespan_open(&named, JESPAN_ROOT, &number, 1);
+        error |= jespan_enter(parent_spans[i]);
+        parents[i] = jespan_current();
+        error |= jespan_exit(parent_spans[i]);
     }
     pthread_setname_np(pthread_self(), "renamed"); /* from here on, this thread counts in a context behind the others */
     for (int i = 0; i < 1000; i++)
