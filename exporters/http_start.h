@@ -26,7 +26,7 @@ struct http_start {
     pid_t pid; /* the process. The owner sets it */
     uint64_t age_ns; /* time since tracking began */
     struct http_start_figures retired, all;
-    uint32_t n_rows; /* ordered by id, without contexts that have no figures */
+    uint32_t n_rows; /* without contexts that have no figures */
     struct http_start_row rows[];
 };
 

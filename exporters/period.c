@@ -28,7 +28,7 @@ void period_free(struct period *p)
 
 static bool make_room(struct snapshot_delta *d, const struct snapshot *s)
 {
-    uint32_t end = s->n_rows > 0 ? s->rows[s->n_rows - 1].id + 1 : 0; /* they are ordered by id */
+    uint32_t end = snapshot_ids_end(s);
     if (end <= d->end)
         return true;
     size_t room = d->end;

@@ -78,8 +78,9 @@ static int answer_ids(const struct ctl_call *call)
     if (error)
         return error;
     size_t room = ctl_room(call, sizeof(uint32_t)), n = enumerated->n_rows;
-    for (size_t i = 0; i < n && i < room; i++)
-        ((uint32_t *)call->old)[i] = enumerated->rows[i].id;
+    const struct snapshot_row *row = NULL;
+    for (size_t i = 0; i < room && (row = snapshot_next(enumerated, row)); i++)
+        ((uint32_t *)call->old)[i] = row->id;
     ctl_end_array(call, n, sizeof(uint32_t));
     return 0;
 }

@@ -149,6 +149,12 @@ static inline uint64_t snapshot_peak_bytes(const struct snapshot *s)
     return s->n_rows ? s->rows[0].peaks.total_bytes : 0;
 }
 
+/* All ids are less. */
+static inline uint32_t snapshot_ids_end(const struct snapshot *s)
+{
+    return s->places ? s->places_end : s->n_rows ? s->rows[s->n_rows - 1].id + 1 : 0;
+}
+
 /* How long ago the last of a row's spans closed, at least 1 ns; 0: none did. */
 uint64_t snapshot_closed_ns(const struct snapshot *s, const struct snapshot_row *row);
 

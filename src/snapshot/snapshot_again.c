@@ -277,9 +277,12 @@ static bool owes_frees(const struct snapshot_builder *b)
     return owes;
 }
 
-/* Only damaged books have new rows that are not below the root. */
+/* Only damaged books have new rows that were not filled, since nothing told so, or are not below the root. */
 static bool are_in_tree(struct snapshot_builder *b)
 {
+    for (uint32_t i = 0; i < b->n_begun; i++)
+        if (builder_is_new_row(b, b->places[b->begun[i]].row))
+            return false;
     for (uint32_t i = 0; b->view->outside && i < b->n_begun; i++)
         for (uint32_t at = b->places[b->begun[i]].row; at && !builder_takes_too_long(b); at = b->rows[at].parent_row)
             b->steps++;

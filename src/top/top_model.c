@@ -132,7 +132,7 @@ static int find_all_figures(struct top *top)
 {
     const struct snapshot *s = top->snapshot;
     uint64_t inuse = top->all.inuse_bytes, alloc = top->all.alloc_bytes;
-    int error = s->n_rows > 0 ? grow(top, s->rows[s->n_rows - 1].id + 1) : 0;
+    int error = s->n_rows > 0 ? grow(top, snapshot_ids_end(s)) : 0;
     struct top_figures *figures = reallocarray(top->figures, (size_t)s->n_rows + 1, sizeof *figures);
     if (error || !figures)
         return -ENOMEM;
