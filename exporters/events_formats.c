@@ -146,20 +146,6 @@ static void count(struct events_file *f, const char *name, uint64_t bytes, uint6
     events_file_added(f, events_text(to, end, "}}"));
 }
 
-/* 0: unknown. */
-static uint64_t resident_bytes(pid_t pid)
-{
-    char path[PROCESS_PATH_BYTES], text[128] = "";
-    uint64_t pages = 0;
-    int fd = descriptor_open(process_path(path, pid, "statm"), O_RDONLY, 0);
-    if (fd < 0)
-        return 0;
-    if (read(fd, text, sizeof text - 1) <= 0 || sscanf(text, "%*u %" SCNu64, &pages) != 1)
-        pages = 0;
-    close(fd);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 /* `in use: outer > inner {key=value}`. The outermost of a deep path are left out. */
 static void name_row(char *to, const char *end, const struct snapshot *s, uint32_t row)
 {
@@ -215,7 +201,7 @@ static void choose_tracks(struct events_memory *m, const struct snapshot *s)
 void events_trace_memory(struct events_file *f, struct events_memory *m, const struct snapshot *s, uint64_t now_ns)
 {
     char name[512];
-    uint64_t resident = resident_bytes(f->host->pid);
+    uint64_t resident = process_resident_bytes(f->host->pid);
     count(f, "memory in use", totals_inuse_bytes(&s->all), now_ns);
     if (resident > 0)
         count(f, "resident memory", resident, now_ns);

@@ -94,15 +94,7 @@ static void write_row(struct http_json *to, const struct snapshot *s, uint32_t i
 
 uint64_t http_resident_bytes(const struct snapshot *s)
 {
-    char path[PROCESS_PATH_BYTES], text[128];
-    char *second;
-    int fd = descriptor_open(process_path(path, s->program ? (pid_t)s->pid : 0, "statm"), O_RDONLY, 0);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    second = strchr(text, ' ');
-    return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    return process_resident_bytes(s->program ? (pid_t)s->pid : 0);
 }
 
 const char *http_spans_stacks(const struct http_source *source)

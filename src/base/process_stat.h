@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,19 @@ static inline const char *process_path(char path[PROCESS_PATH_BYTES], pid_t pid,
     else
         snprintf(path, PROCESS_PATH_BYTES, "/proc/thread-self/%s", what);
     return path;
+}
+
+/* The second number of /proc/PID/statm in proc(5). 0: unknown. */
+static inline uint64_t process_resident_bytes(pid_t pid)
+{
+    char path[PROCESS_PATH_BYTES], text[128];
+    int fd = descriptor_open(process_path(path, pid, "statm"), O_RDONLY, 0);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *second = strchr(text, ' ');
+    return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 #endif

@@ -52,15 +52,6 @@ static size_t read_file(pid_t pid, const char *name, char *to, size_t bytes)
     return n;
 }
 
-/* The second number of /proc/PID/statm in proc(5): resident pages. */
-static uint64_t resident_bytes(pid_t pid)
-{
-    char text[128], *at;
-    read_file(pid, "statm", text, sizeof text);
-    strtoull(text, &at, 10);
-    return strtoull(at, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 /* ---- Sidecars ----
  *
  * A sidecar has a pidfd of each process that it serves, and the system tells of which process a pidfd is: proc(5). */
@@ -136,7 +127,7 @@ static bool read_process(struct process *p, pid_t pid)
         read_books(p, view);
         view_close(view);
     }
-    p->resident_bytes = resident_bytes(pid);
+    p->resident_bytes = process_resident_bytes(pid);
     size_t n = read_file(pid, "comm", p->name, sizeof p->name);
     if (n && p->name[n - 1] == '\n')
         p->name[n - 1] = '\0';
