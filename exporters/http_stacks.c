@@ -54,7 +54,7 @@ static uint32_t find_call(struct calls *c, uint32_t context, uint32_t frame, uin
     if (c->n == MOST_CALLS || (c->n == c->room && !grow(c)) || hash_index_add(&c->index, hash, c->n))
         return parent;
     struct snapshot_row *row = &c->rows[c->n_contexts + c->n];
-    uint32_t id = c->shown.rows[c->n_contexts - 1].id + 1 + c->n;
+    uint32_t id = snapshot_ids_end(&c->shown) + c->n;
     *row = (struct snapshot_row){.id = id, .parent_row = parent, .kind = CONTEXT_STACK, .file = ""};
     c->keys[c->n] = key;
     name_call(c, row, c->names[c->n], c->shown.frames[frame].return_address - 1);

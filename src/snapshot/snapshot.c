@@ -30,7 +30,7 @@ static void count_row(struct snapshot_builder *b, struct extent *n, uint32_t id,
             b->last_special_row = n->rows;
         place->row = n->rows++;
         n->labels += known->label_count;
-        n->text_bytes += lesser(known->label_bytes, LABEL_TEXT_MAX) + LABEL_ALIGN;
+        n->text_bytes += builder_text_room(known);
     }
 }
 
@@ -44,9 +44,8 @@ static int count_rows(struct snapshot_builder *b, struct extent *n)
         for (uint32_t i = first ? 0 : 1; !error && i < BLOCK_IDS && first + i < b->end; i++) {
             const struct known *known = &b->block->known[i];
             struct place *place = &b->places[first + i];
-            bool is_live = known->life & 1 && known->kind != KIND_DAMAGED;
-            *place = (struct place){.life = is_live ? known->life : 0, .kind = is_live ? known->kind & 7 : 0};
-            if (is_live)
+            *place = builder_place(known);
+            if (place->life)
                 count_row(b, n, first + i, known);
             else if (first + i <= CONTEXT_ID_UNSAMPLED)
                 return -EBADMSG;

@@ -124,6 +124,19 @@ static inline struct snapshot_peaks builder_peaks(const struct context_peaks *p)
     return (struct snapshot_peaks){load_relaxed(&p->own_bytes), load_relaxed(&p->total_bytes), load_relaxed(&p->at_peak_bytes)};
 }
 
+/* The place of a context, without a row yet. */
+static inline struct place builder_place(const struct known *known)
+{
+    bool is_live = known->life & 1 && known->kind != KIND_DAMAGED;
+    return (struct place){.life = is_live ? known->life : 0, .kind = is_live ? known->kind & 7 : 0};
+}
+
+/* The room that the texts of its labels take at most. */
+static inline size_t builder_text_room(const struct known *known)
+{
+    return lesser(known->label_bytes, LABEL_TEXT_MAX) + LABEL_ALIGN;
+}
+
 static inline bool place_has_row(const struct place *p)
 {
     return p->life & 1 && !tree_is_part((enum context_kind)p->kind);

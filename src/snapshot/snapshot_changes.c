@@ -27,20 +27,19 @@ void builder_add_below(struct snapshot_builder *b, uint32_t row, uint64_t more)
 static bool note_change(struct snapshot_builder *b, struct changes *c, uint32_t id)
 {
     const struct known *known = &b->block->known[id % BLOCK_IDS];
-    struct place *place = &b->places[id];
-    uint32_t life = known->life & 1 && known->kind != KIND_DAMAGED ? known->life : 0;
-    if (place->life == life)
+    struct place *place = &b->places[id], now = builder_place(known);
+    if (place->life == now.life)
         return true;
-    if (id <= CONTEXT_ID_UNSAMPLED || (life && tree_is_part((enum context_kind)known->kind)))
+    if (id <= CONTEXT_ID_UNSAMPLED || (now.life && !place_has_row(&now)))
         return false;
     if (place->life)
         c->gone[c->n_gone++] = place->row;
-    *place = (struct place){.life = life, .kind = life ? known->kind & 7 : 0};
-    if (!life)
+    *place = now;
+    if (!now.life)
         return true;
     c->begun[c->n_begun++] = id;
     c->labels += known->label_count;
-    c->text_bytes += lesser(known->label_bytes, LABEL_TEXT_MAX) + LABEL_ALIGN;
+    c->text_bytes += builder_text_room(known);
     return true;
 }
 
