@@ -134,7 +134,7 @@ struct ending ending_of(const struct ending_watch *w)
     for (int tries = 0; !e.is_known && later && tries < TRIES; tries++) { /* while the parent waits, neither of them tells it */
         if (tries)
             nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-        e.is_known = ask_pidfd(w->pidfd, &status, &later) || ask_proc(w->pid, &status) || ask_pidfd(w->pidfd, &status, &later);
+        e.is_known = ask_pidfd(w->pidfd, &status, &later) || ask_proc(w->pid, &status);
     }
     if (!e.is_known)
         return e;

@@ -123,13 +123,18 @@ static COLD void copy_freed_to_state(uint32_t id)
     STATE_COPY(contexts_retired);
 }
 
+static void add_children_wall(uint32_t id, uint64_t wall)
+{
+    own_add(&contexts[id].children_wall, wall);
+    tree_tell_readers(id);
+}
+
 /* The spans of a context that has no open one, and has counted nothing else. Its wall time is without that of spans below it, as in
  * retire(). */
 static void retire_spans(const struct context *c)
 {
     uint64_t wall = load_relaxed(&c->wall), below = load_relaxed(&c->children_wall), self = wall > below ? wall - below : 0;
-    own_add(&contexts[c->parent].children_wall, wall);
-    tree_tell_readers(c->parent);
+    add_children_wall(c->parent, wall);
     contexts_retired.totals.opens += load_relaxed(&c->opens);
     contexts_retired.totals.wall += self;
     contexts_retired.totals.idle += self;
@@ -150,8 +155,7 @@ static void retire(uint32_t id, struct totals *own)
         return;
     }
     uint64_t children_wall = load_relaxed(&c->children_wall);
-    own_add(&contexts[c->parent].children_wall, own->wall);
-    tree_tell_readers(c->parent);
+    add_children_wall(c->parent, own->wall);
     own->wall = own->wall > children_wall ? own->wall - children_wall : 0;
     own->idle = totals_idle(own);
     totals_add(&contexts_retired.totals, own);
