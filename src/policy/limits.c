@@ -232,8 +232,10 @@ void limits_join(uint32_t context)
 void limits_begin_recycling(void)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
-    if (!load_relaxed(&limits_are_used))
+    if (!load_relaxed(&limits_are_used)) {
+        lock(LOCK_ORPHAN);
         return;
+    }
     lock(LOCK_LIMITS);
     limits_stop(thread_current);
     limits_claim_all(); /* a recycled number may soon be a context with another limit */
@@ -241,8 +243,10 @@ void limits_begin_recycling(void)
 
 void limits_end_recycling(void)
 {
-    if (!load_relaxed(&limits_are_used))
+    if (!load_relaxed(&limits_are_used)) {
+        unlock(LOCK_ORPHAN);
         return;
+    }
     limits_go();
     unlock(LOCK_LIMITS);
 }

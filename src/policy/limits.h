@@ -237,7 +237,7 @@ int limits_get(uint32_t context, struct limit_figures *figures);
 void limits_join(uint32_t context);
 
 /* context_policy.c calls these under LOCK_TREE: the first one before contexts are recycled, the second for each, the
- * third at the end. */
+ * third at the end. LOCK_ORPHAN is held from the first to the third. */
 void limits_begin_recycling(void);
 void limits_leave(uint32_t context);
 void limits_end_recycling(void);

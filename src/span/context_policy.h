@@ -25,7 +25,7 @@ void policy_arena_again(uint32_t id);
 /* Counts a site whose properties for an arena are invalid. */
 void policy_arena_refused(void);
 
-/* Begin and end a number of calls of policy_context_freed(). */
+/* Begin and end a number of calls of policy_context_freed(). LOCK_ORPHAN is held between the two. */
 void policy_recycling_begins(void);
 void policy_recycling_ends(void);
 

@@ -376,7 +376,8 @@ COLD void tree_review_policies(void)
     handles_review();
 }
 
-void tree_tell_readers(uint32_t id)
+/* The spans of a context are counted in it, so readers are told as of a counter. */
+static void tell_readers(uint32_t id)
 {
     if (likely(thread_current)) {
         counters_moved(thread_current, id);
@@ -395,7 +396,7 @@ void tree_open_span(uint32_t id, uint64_t now)
     store_relaxed(&c->handles, load_relaxed(&c->handles) + 1);
     own_add(&c->opens, 1);
     own_add(&c->wall, -(now + TIME_OPEN));
-    tree_tell_readers(id);
+    tell_readers(id);
     STATE_COPY(*c);
 }
 
@@ -407,6 +408,6 @@ void tree_close_span(uint32_t id, uint64_t now)
     store_relaxed(&c->closed_time, now);
     store_relaxed(&c->handles, load_relaxed(&c->handles) - 1);
     own_add(&c->wall, now + TIME_OPEN);
-    tree_tell_readers(id);
+    tell_readers(id);
     STATE_COPY(*c);
 }

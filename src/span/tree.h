@@ -70,9 +70,6 @@ struct context {
     bool lost_arena; /* another context got its arena, or that of an ancestor: it asks for one again when it is next used */
 };
 
-/* Tells readers that figures of the context itself changed, as counters_moved() does for counters. Under LOCK_TREE. */
-void tree_tell_readers(uint32_t id);
-
 /* A span of this context begins, or ends, at a time of clock_ticks(). */
 void tree_open_span(uint32_t id, uint64_t now);
 void tree_close_span(uint32_t id, uint64_t now);

@@ -123,10 +123,12 @@ static COLD void copy_freed_to_state(uint32_t id)
     STATE_COPY(contexts_retired);
 }
 
+/* The thread may have no block yet, so readers are told by way of the orphan's. */
 static void add_children_wall(uint32_t id, uint64_t wall)
 {
+    jespan_assert(lock_is_held(LOCK_ORPHAN));
     own_add(&contexts[id].children_wall, wall);
-    tree_tell_readers(id);
+    counters_moved(&thread_orphan, id);
 }
 
 /* The spans of a context that has no open one, and has counted nothing else. Its wall time is without that of spans below it, as in
