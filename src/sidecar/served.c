@@ -96,8 +96,8 @@ static bool is_chosen(const struct served *p)
 /* A shell lives for a moment before it executes a program, whatever the user wants of programs that end. */
 static bool wants_last(const struct served *p, const struct ending *e)
 {
-    bool is_long = now_ns() - p->began_ns >= READ_EVERY_NS;
-    return conf.dump_dir[0] && (conf.dump_at_exit || (e && e->signal)) && (e ? has_lived(p) || is_chosen(p) : is_long);
+    bool is_long = now_ns() - p->began_ns >= READ_EVERY_NS, executes = !e && !p->is_left;
+    return conf.dump_dir[0] && (conf.dump_at_exit || (e && e->signal)) && (executes ? is_long : has_lived(p) || is_chosen(p));
 }
 
 /* For the line at the end. */
@@ -282,15 +282,6 @@ void served_note_figures(struct served *p, struct snapshot *s)
     note_holders(p, s);
 }
 
-void served_read(struct served *p)
-{
-    struct snapshot *s = p->readings ? readings_next(p->readings) : NULL;
-    if (!s)
-        return;
-    served_note_figures(p, s);
-    readings_give_back(s);
-}
-
 /* Once for all processes. */
 static void say_unreadable(const struct served *p)
 {
@@ -356,8 +347,8 @@ static void look_for_children(struct served *p)
 
 /* ---- The end ---- */
 
-/* The process waits. It may have executed its program since the last reading. */
-static struct snapshot *read_waiting(struct served *p)
+/* It may have begun or executed its program since the last reading. */
+static struct snapshot *read_last(struct served *p)
 {
     struct snapshot *s = p->readings ? readings_next(p->readings) : NULL;
     if (p->readings && readings_error(p->readings)) {
@@ -369,10 +360,20 @@ static struct snapshot *read_waiting(struct served *p)
     return p->readings ? s : NULL;
 }
 
+void served_leave(struct served *p)
+{
+    struct snapshot *s = read_last(p);
+    if (s)
+        served_note_figures(p, s);
+    readings_give_back(s);
+    p->is_left = true;
+    served_end(p, NULL);
+}
+
 static void say_goodbye(struct served *p)
 {
     bool is_first = load_acquire(&p->slot->state) == SIDECAR_ASKS_FIRST;
-    struct snapshot *s = read_waiting(p);
+    struct snapshot *s = read_last(p);
     event_dumps_tend(p); /* one may be the reason why the program ends */
     page_tell(p->slot, p->pid, SIDECAR_READ);
     if (s) {

@@ -33,6 +33,7 @@ struct served {
     struct event_dumps *event_dumps; /* NULL: no events are watched for */
     bool was_read;         /* once at least; it may have had nothing in use */
     bool has_said_goodbye; /* its last dump is written */
+    bool is_left;          /* the sidecar ends before it */
     bool pushes;           /* to Pyroscope or a collector */
 };
 
@@ -46,9 +47,6 @@ extern struct served_dumps served_dumps;
 
 /* Writes the next numbered dump of the process. The snapshot is shown with the note. Returns whether there is one. */
 bool served_write_dump(struct served *p, const struct snapshot *s, enum dump_reason reason, const char *note);
-
-/* Reads the process once more, if it can be read. */
-void served_read(struct served *p);
 
 /* Notes what is to be said of a new reading at the end, its alerts, and whether it is the peak. */
 void served_note_figures(struct served *p, struct snapshot *s);
@@ -71,7 +69,11 @@ void served_tend(struct served *p);
 /* When served_tend() is due. */
 uint64_t served_next_ns(const struct served *p);
 
-/* Writes the last dump, and has services deliver. `e` is NULL if the sidecar was told to end. */
+/* Writes the last dump, and has services deliver. `e` is NULL where the process has not ended. */
 void served_end(struct served *p, const struct ending *e);
+
+/* The sidecar ends, and the process goes on: it is read once more, if it can be. A program that began lately may not have been read
+ * before. */
+void served_leave(struct served *p);
 
 #endif

@@ -194,8 +194,7 @@ static void end_those_that_ended(size_t n_polled)
 static void leave_all(void)
 {
     for (struct served *p; (p = sidecar.first_served); served_free(p)) {
-        served_read(p);
-        served_end(p, NULL);
+        served_leave(p);
         sidecar.first_served = p->next;
         sidecar.n_served--;
     }
