@@ -6,6 +6,7 @@
 #include "sidecar/ending.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,20 +108,23 @@ void ending_forget(struct ending_watch *w)
 
 /* ---- The status ---- */
 
-/* *later: the system will tell it as soon as the parent has waited for the process. */
+/* *later: the system will tell it as soon as the parent has waited for the process, which it did while the system looked where the
+ * error is ESRCH. */
 static bool ask_pidfd(int pidfd, int *status, bool *later)
 {
     struct info info = {.mask = INFO_EXIT};
-    bool tells = ioctl(pidfd, GET_INFO, &info) == 0;
-    *later = tells && !(info.mask & INFO_EXIT);
+    bool answers = ioctl(pidfd, GET_INFO, &info) == 0, tells = answers && info.mask & INFO_EXIT;
+    *later = answers ? !tells : errno == ESRCH;
     *status = info.exit_code;
-    return tells && !*later;
+    return tells;
 }
 
+/* A process is a zombie (Z), then dead (X) while its parent takes it away. */
 static bool ask_proc(pid_t pid, int *status)
 {
     struct process_stat stat;
-    const char *exit_code = process_stat_read(&stat, pid) && process_stat_state(&stat) == 'Z' ? process_stat_text(&stat, 52) : NULL;
+    char state = process_stat_read(&stat, pid) ? process_stat_state(&stat) : '\0';
+    const char *exit_code = state == 'Z' || state == 'X' ? process_stat_text(&stat, 52) : NULL;
     if (exit_code)
         *status = atoi(exit_code);
     return exit_code;

@@ -22,7 +22,7 @@ waits='constructor 1, main 1, allocation 2, unshare 0'
 # starts NAME CONF
 starts() {
     run "$1" "$2" /
-    equal "$1" "$(cat "$scratch/$1")" "$waits"
+    [ "$(cat "$scratch/$1")" = "$waits" ] || fail_with "$1: $(cat "$scratch/$1")" "$scratch/$1.err"
 }
 starts interval "dump_dir:$scratch/dumps,dump_interval_s:3600,dump_at_exit:false"
 starts events "dump_dir:$scratch/dumps,dump_on:oom"
