@@ -92,4 +92,15 @@ static inline int descriptor_open(const char *path, int flags, mode_t mode)
     return fd;
 }
 
+/* read(2) and close(2) that are no cancellation points: malloc is none, and the program may call it under a lock. */
+static inline ssize_t descriptor_read(int fd, void *to, size_t bytes)
+{
+    return syscall(SYS_read, fd, to, bytes);
+}
+
+static inline void descriptor_close(int fd)
+{
+    syscall(SYS_close, fd);
+}
+
 #endif

@@ -130,7 +130,8 @@ static void fill_set(sigset_t *set)
     sigaddset(set, SIGTTOU);
 }
 
-/* Takes the signals that came since `before` was read, and leaves signals that were pending before. */
+/* Takes the signals that came since `before` was read, and leaves signals that were pending before. Not by sigtimedwait(3), which is a
+ * cancellation point: a message may be written under a lock. */
 static void take_pending(const sigset_t *before)
 {
     static const int raised[] = {SIGPIPE, SIGXFSZ};
@@ -140,30 +141,32 @@ static void take_pending(const sigset_t *before)
         if (sigismember(&now, raised[i]) && !sigismember(before, raised[i])) {
             sigemptyset(&one);
             sigaddset(&one, raised[i]);
-            sigtimedwait(&one, NULL, &(struct timespec){0, 0});
+            syscall(SYS_rt_sigtimedwait, &one, NULL, &(struct timespec){0, 0}, (size_t)8);
         }
 }
 
-/* ---- Without waiting ---- */
+/* ---- Without waiting ----
+ *
+ * By system calls: libc's functions are cancellation points too. */
 
 /* A pipe that poll(2) reports as writable takes PIPE_BUF bytes. We could wait only if another writer fills the pipe at
  * this moment. */
 static bool has_room(void)
 {
     struct pollfd stderr_poll = {STDERR_FILENO, POLLOUT, 0};
-    return poll(&stderr_poll, 1, 0) == 1 && stderr_poll.revents == POLLOUT;
+    return syscall(SYS_ppoll, &stderr_poll, 1, &(struct timespec){0, 0}, NULL, 0) == 1 && stderr_poll.revents == POLLOUT;
 }
 
 static bool write_now(const struct stat *status, const char *line, size_t bytes)
 {
     ssize_t n;
     if (S_ISSOCK(status->st_mode)) {
-        n = send(STDERR_FILENO, line, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        n = syscall(SYS_sendto, STDERR_FILENO, line, bytes, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
     } else if (!has_room()) {
         return false;
     } else {
         do
-            n = write(STDERR_FILENO, line, bytes);
+            n = syscall(SYS_write, STDERR_FILENO, line, bytes);
         while (n < 0 && errno == EINTR);
     }
     return n == (ssize_t)bytes;

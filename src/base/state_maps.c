@@ -59,11 +59,11 @@ static bool read_text(struct maps *m)
     ssize_t got = 1;
     int fd = descriptor_open("/proc/thread-self/maps", O_RDONLY, 0);
     while (fd >= 0 && got > 0 && n < TEXT_BYTES - 1) {
-        got = read(fd, m->text + n, TEXT_BYTES - 1 - n);
+        got = descriptor_read(fd, m->text + n, TEXT_BYTES - 1 - n);
         n += got > 0 ? (size_t)got : 0;
     }
     if (fd >= 0)
-        close(fd);
+        descriptor_close(fd);
     return n > 0;
 }
 

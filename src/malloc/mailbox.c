@@ -17,6 +17,7 @@
 #include "heap/classes.h"
 #include "heap/thread.h"
 #include "jemalloc-hooks/extents.h"
+#include "span/tree.h"
 
 #pragma weak mailbox_execute /* a program that is linked with parts of the core may have no mallctl */
 
@@ -92,12 +93,12 @@ static bool take_oldest(void)
     return oldest < MAILBOX_SLOTS;
 }
 
-/* Inside jemalloc, mallctl could wait for a lock that this thread holds. Bytes that are held are for the context as it
- * is (limits_hold()). */
+/* Inside jemalloc, mallctl could wait for a lock that this thread holds. So could a request where a thread of the program does jespan's
+ * work, such as starting a thread. Bytes that are held are for the context as it is (limits_hold()). */
 static bool may_call(void)
 {
     const struct thread *t = thread_current;
-    return t && !t->n_held && !extents_pause && !lock_holds_all();
+    return t && !t->n_held && !extents_pause && !lock_holds_all() && (t->tag != CONTEXT_ID_SELF || t->base == CONTEXT_ID_SELF);
 }
 
 /* If a request comes after the bit is cleared, the other process sets it again, and then hides the classes again. Without

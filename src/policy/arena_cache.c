@@ -9,6 +9,7 @@
 #include "conf/conf.h"
 #include "heap/pagemap.h"
 #include "heap/sums.h"
+#include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 
 #define TRIES 8
@@ -328,7 +329,8 @@ COLD void arena_cache_give_back(struct thread *t, uint16_t arena)
         flush(arena_cache);
     if (load_relaxed(&arenas[arena].owner) == t)
         arena_cache_flush_region(arena);
-    arenas_call("arena.0.purge", &arenas[arena]);
+    if (!extents_pause) /* inside jemalloc, this thread may hold what the call waits for */
+        arenas_call("arena.0.purge", &arenas[arena]);
 }
 
 void arena_cache_end_thread(struct thread *t)

@@ -294,7 +294,7 @@ COLD bool arenas_make_ready(uint16_t arena)
 {
     struct span_arena *a = &arenas[arena];
     uint64_t now = clock_ns(CLOCK_MONOTONIC_COARSE);
-    if (now < load_relaxed(&a->again_ns))
+    if (now < load_relaxed(&a->again_ns) || extents_pause) /* inside jemalloc, this thread may hold what making an arena waits for */
         return false;
     lock(LOCK_ARENAS);
     if (load_relaxed(&a->state) == ARENA_NAMED && now >= load_relaxed(&a->again_ns)) {

@@ -76,7 +76,7 @@ static void look_in_maps(struct stack_bounds *bounds, uintptr_t address)
     ssize_t n;
     bool done = false;
     int fd = descriptor_open("/proc/thread-self/maps", O_RDONLY, 0);
-    while (fd >= 0 && !done && (n = read(fd, text, sizeof text)) > 0) {
+    while (fd >= 0 && !done && (n = descriptor_read(fd, text, sizeof text)) > 0) {
         for (ssize_t i = 0; i < n && !done; i++) {
             if (text[i] != '\n' && used < sizeof line - 1)
                 line[used++] = text[i];
@@ -88,7 +88,7 @@ static void look_in_maps(struct stack_bounds *bounds, uintptr_t address)
         }
     }
     if (fd >= 0)
-        close(fd);
+        descriptor_close(fd);
 }
 
 /* The main thread's pointer does not lead to its stack. */

@@ -76,6 +76,19 @@ static void background_thread_later(void)
     ctl_check_identity("with a background thread");
 }
 
+/* The same, where jemalloc's thread needs memory of an arena that nobody has used yet. */
+static void background_thread_in_arena(void)
+{
+    static const struct jespan_site site = {"arena", NULL, NULL, 0, {JESPAN_ARENA}};
+    jespan_span_t *span = jespan_open(&site, JESPAN_ROOT, NULL, 0);
+    CHECK_EQ(jespan_enter(span), 0);
+    background_thread_later();
+    opaque_pointer(malloc(100));
+    CHECK_EQ(jespan_exit(span), 0);
+    jespan_close(span);
+    ctl_check_identity("with an arena");
+}
+
 /* The same in its own first use, which is in the middle of ours. */
 static void background_thread_at_start(void)
 {
@@ -85,6 +98,43 @@ static void background_thread_at_start(void)
     ctl_refresh();
     CHECK_EQ(ctl_u64("stats.background_thread.num_threads"), 1);
     ctl_check_identity("with a background thread");
+}
+
+/* ---- Cancellation ---- */
+
+static void open_numbered(unsigned i)
+{
+    JESPAN_SITE(site, "numbered");
+    const struct jespan_label number = JESPAN_LABEL_INT("number", i);
+    jespan_span_t *span = jespan_open(&site, JESPAN_ROOT, &number, 1);
+    opaque_pointer(malloc(10)); /* stays, so the context does too */
+    jespan_enter(span);
+    opaque_pointer(malloc(10));
+    jespan_exit(span);
+    jespan_close(span);
+}
+
+/* Its span is the first that has no context, of which a message tells under a lock. */
+static void *open_when_cancelled(void *unused)
+{
+    (void)unused;
+    pthread_cancel(pthread_self());
+    for (unsigned i = 0; i < 1000; i++)
+        open_numbered(i);
+    pthread_testcancel();
+    return NULL;
+}
+
+static void cancelled_in_a_message(void)
+{
+    pthread_t thread;
+    void *result;
+    CHECK_EQ(pthread_create(&thread, NULL, open_when_cancelled, NULL), 0);
+    CHECK_EQ(pthread_join(thread, &result), 0);
+    CHECK(result == PTHREAD_CANCELED);
+    open_numbered(0);
+    CHECK(ctl_u64("spans.stats.lost_messages") == 0);
+    ctl_check_identity("after a cancelled thread");
 }
 
 /* ---- Limits ---- */
@@ -176,6 +226,8 @@ int main(int argc, char **argv)
         {"fork_handlers", fork_handlers, NULL, NULL},
         {"unread_dl_error", unread_dl_error, NULL, NULL},
         {"background_thread_later", background_thread_later, "percpu_arena:percpu", NULL},
+        {"background_thread_in_arena", background_thread_in_arena, NULL, NULL},
+        {"cancelled_in_a_message", cancelled_in_a_message, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW},
         {"background_thread_at_start", background_thread_at_start, "background_thread:true", NULL},
         {"file_size_limit", file_size_limit, NULL, NULL},
         {"small_stacks", small_stacks, NULL, NULL},
