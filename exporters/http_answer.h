@@ -50,6 +50,9 @@ const struct snapshot *http_answer_look(struct http_source *source, struct http_
 /* The same. NULL: no memory. */
 const struct snapshot *http_source_look(struct http_source *source);
 
+/* Whether the source shows the program that it showed when the difference began. */
+bool http_source_is_of(const struct http_source *source, const struct http_start *start);
+
 /* The name of its process, without directories. */
 const char *http_answer_program(const struct snapshot *s);
 

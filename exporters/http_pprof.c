@@ -167,6 +167,10 @@ static void answer_profile(struct http_source *source, const struct http_request
     }
     if (!http_answer_look(source, answer))
         return;
+    if (request->start && !http_source_is_of(source, request->start)) {
+        http_answer_line(answer, 503, "the program has ended, or executes another one, since the difference began");
+        return;
+    }
     int error = encode(source, request, kind, &to.sink);
     answer->status = 200;
     answer->type = "application/octet-stream";

@@ -120,11 +120,11 @@ void http_request_drop_start(struct http_server *server, struct http_connection 
 }
 
 /* Finds the start of another request that is young enough to be shared. */
-static struct http_start *find_start(struct http_server *server, pid_t pid, uint64_t now, uint64_t ns)
+static struct http_start *find_start(struct http_server *server, const struct http_source *source, uint64_t now, uint64_t ns)
 {
     struct http_start *found = NULL;
     for (struct http_connection *c = server->connections; c < http_server_connections_end(server); c++)
-        if (c->start && c->start->pid == pid && now - c->start->taken_ns <= ns / SHARED_PART
+        if (c->start && http_source_is_of(source, c->start) && now - c->start->taken_ns <= ns / SHARED_PART
             && (!found || c->start->taken_ns > found->taken_ns))
             found = c->start;
     return found;
@@ -149,6 +149,7 @@ static struct http_start *make_start(struct http_server *server, struct http_sou
     }
     start->taken_ns = now;
     start->pid = source->pid;
+    start->began_ns = source->began_ns;
     server->start_bytes += bytes;
     return start;
 }
@@ -186,7 +187,7 @@ static enum MHD_Result begin_to_wait(struct http_server *server, struct http_con
         return send_answer(server, c, &answer);
     }
     struct http_source *source = http_processes_choose(&server->source, request, &answer);
-    struct http_start *start = source ? find_start(server, source->pid, now, ns) : NULL;
+    struct http_start *start = source ? find_start(server, source, now, ns) : NULL;
     if (source && !start)
         start = make_start(server, source, now, &answer);
     if (!start)

@@ -298,13 +298,23 @@ static int64_t find_begin(const struct snapshot *s)
     return (int64_t)s->start_unix_ns - clock_ns(CLOCK_REALTIME) + clock_ns(CLOCK_BOOTTIME);
 }
 
+static bool is_same_begin(int64_t a, int64_t b)
+{
+    return llabs(a - b) <= SAME_BEGIN_NS;
+}
+
+bool http_source_is_of(const struct http_source *source, const struct http_start *start)
+{
+    return source->pid == start->pid && is_same_begin(source->began_ns, start->began_ns);
+}
+
 const struct snapshot *http_source_look(struct http_source *source)
 {
     struct snapshot *s = source->host->snapshot(source->latest);
     if (!s)
         return NULL;
     int64_t began_ns = find_begin(s);
-    if (source->program != s->program || (s->program && llabs(began_ns - source->began_ns) > SAME_BEGIN_NS))
+    if (source->program != s->program || (s->program && !is_same_begin(began_ns, source->began_ns)))
         forget_program(source);
     source->program = s->program;
     source->began_ns = began_ns;

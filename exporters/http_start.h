@@ -23,7 +23,8 @@ struct http_start_row {
 struct http_start {
     uint64_t taken_ns; /* on the monotonic clock. The owner sets this and `callers` */
     unsigned callers;
-    pid_t pid; /* the process. The owner sets it */
+    pid_t pid;        /* of the process. The owner sets this and `began_ns`, as those of struct http_source */
+    int64_t began_ns; /* of its program */
     uint64_t age_ns; /* time since tracking began */
     struct http_start_figures retired, all;
     uint32_t n_rows; /* without contexts that have no figures */

@@ -122,14 +122,6 @@ check_metrics() {
     [ ! -s "$scratch/promtool" ] || fail_with "promtool has something to say" "$scratch/promtool"
 }
 
-# begin_waiting PATH OPTION…: in the background; answers go on meanwhile. Returns once the service has the request.
-begin_waiting() {
-    curl -sSv --max-time 600 -o "$scratch/profile" -D "$scratch/head" "${@:2}" "$base$1" 2> "$scratch/sent" &
-    waiting=$!
-    until grep -q '^> GET' "$scratch/sent" || ! kill -0 "$waiting" 2> /dev/null; do sleep 0.02; done
-    status_is 200 /healthz
-}
-
 # difference PATH SECONDS [WORD NUMBER]…: has the program do these while a request for a difference waits. A busy machine
 # may take longer than SECONDS: then once more, with twice the time.
 difference() {

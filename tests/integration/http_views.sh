@@ -62,6 +62,26 @@ kill "$(< "$scratch/second")"
 await is_gone || fail "a process that has ended has threads"
 kill "$(cat "$scratch/first")"
 
+# A difference that begins in a program, and would end in another one, which the process executes meanwhile. A busy machine may take
+# longer than the difference: then once more, with twice the time.
+mkfifo "$scratch/go"
+is_first_served() { grep -q '"pid":' < <(ask /processes); }
+for seconds in 3 6 12 24 48 96; do
+    # shellcheck disable=SC2016
+    start "$JESPAN_CMD" run --quiet --http 127.0.0.1:0 --conf "module_dir:$JESPAN_MODULES" -- \
+        bash -c 'echo ready; read -r < "$scratch/go"; exec "$program" 100 9'
+    await is_first_served || fail_with "the first program is not served" "$scratch/said"
+    began=$SECONDS
+    begin_waiting "/debug/pprof/heap?seconds=$seconds" -w '%{http_code}' > "$scratch/waited"
+    echo > "$scratch/go"
+    await both_began || fail "the other program does not begin"
+    took=$((SECONDS - began))
+    wait "$waiting" || true
+    kill "${pids[-1]}"
+    [ $((2 * took)) -ge "$seconds" ] || break
+done
+equal "a difference of two programs" "$(< "$scratch/waited")" 503
+
 # Names of any bytes, and more threads and contexts than an answer has
 in_program[1]+=,stacks:all
 start "${in_program[@]}" "$scratch/names" 2000 10000

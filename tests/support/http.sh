@@ -71,3 +71,11 @@ status_is() {
 header() {
     tr -d '\r' < "$scratch/head" | sed -n "s/^$1: //Ip"
 }
+
+# begin_waiting PATH OPTION…: in the background; answers go on meanwhile. Returns once the service has the request.
+begin_waiting() {
+    curl -sSv --max-time 600 -o "$scratch/profile" -D "$scratch/head" "${@:2}" "$base$1" 2> "$scratch/sent" &
+    waiting=$!
+    until grep -q '^> GET' "$scratch/sent" || ! kill -0 "$waiting" 2> /dev/null; do sleep 0.02; done
+    status_is 200 /healthz
+}
