@@ -223,7 +223,6 @@ static int begin_at_fork(struct pusher *p, struct snapshot *base)
 {
     int error = period_next(p->period, base, ignore, NULL);
     p->period_from_unix_ns = base->time_unix_ns;
-    p->host->free_snapshot(base);
     return error;
 }
 
@@ -282,9 +281,10 @@ int pusher_prepare(const struct service_host *host)
 int pusher_run(const struct service_host *host, const struct push_protocol *protocol)
 {
     struct pusher *p = calloc(1, sizeof *p);
+    int error = p ? begin(p, host, protocol) : -ENOMEM;
+    host->free_snapshot(host->base);
     if (!p)
-        return -ENOMEM;
-    int error = begin(p, host, protocol);
+        return error;
     if (error == 0)
         loop(p);
     end(p);

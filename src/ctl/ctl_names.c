@@ -42,9 +42,9 @@ static int refresh(void)
 {
     struct snapshot *s = snapshot_retake(enumerated);
     if (!s)
-        return EAGAIN;
+        snapshot_free(enumerated);
     enumerated = s;
-    return 0;
+    return s ? 0 : EAGAIN;
 }
 
 static int with_enumeration(int (*answer)(const struct ctl_call *), const struct ctl_call *call)

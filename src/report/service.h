@@ -92,7 +92,7 @@ struct service_host {
     struct http_stats *http;
 
     /* A new snapshot, which reuses and ends `old` (or NULL). It may wait for the snapshots of others, and pauses for
-     * as long as it took. NULL: no memory, and `old` is still valid. */
+     * as long as it took. NULL: no memory, and `old` is to be freed or given again. */
     struct snapshot *(*snapshot)(struct snapshot *old);
     void (*free_snapshot)(struct snapshot *s);
 

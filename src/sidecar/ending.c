@@ -119,11 +119,19 @@ static bool ask_pidfd(int pidfd, int *status, bool *later)
     return tells;
 }
 
+/* Where this process has not the right to know, the system says 0. It lets read where the file of the program is with the same right. */
+static bool may_ask(pid_t pid)
+{
+    char path[40], first;
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    return readlink(path, &first, 1) >= 0 || errno == ENOENT; /* a process that has ended has none */
+}
+
 /* A process is a zombie (Z), then dead (X) while its parent takes it away. */
 static bool ask_proc(pid_t pid, int *status)
 {
     struct process_stat stat;
-    char state = process_stat_read(&stat, pid) ? process_stat_state(&stat) : '\0';
+    char state = may_ask(pid) && process_stat_read(&stat, pid) ? process_stat_state(&stat) : '\0';
     const char *exit_code = state == 'Z' || state == 'X' ? process_stat_text(&stat, 52) : NULL;
     if (exit_code)
         *status = atoi(exit_code);

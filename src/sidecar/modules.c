@@ -152,8 +152,10 @@ static int prepare(struct running *s)
     static const struct service *prepared;
     if (s->service == prepared || !s->service->prepare)
         return 0;
-    prepared = s->service;
-    return s->service->prepare(&s->host);
+    int error = s->service->prepare(&s->host);
+    if (!error)
+        prepared = s->service;
+    return error;
 }
 
 static const struct service *find(const char *name)
@@ -165,10 +167,21 @@ static const struct service *find(const char *name)
     return NULL;
 }
 
-/* Returns whether it runs. The readings are held for it. */
+/* The readings are held for the thread. */
+static int start_holding(struct running *s)
+{
+    if (s->readings)
+        readings_hold(s->readings);
+    int error = start_thread(s);
+    if (error && s->readings)
+        readings_release(s->readings);
+    return error;
+}
+
+/* Returns whether it runs. */
 static bool start(struct running *s, struct readings *readings, pid_t pid, const char *name, struct snapshot *base)
 {
-    int error = stop_sockets_open(&s->stop);
+    int no_stop = stop_sockets_open(&s->stop), error = no_stop;
     snprintf(s->program, sizeof s->program, "%s", name);
     s->readings = readings;
     s->host = (struct service_host){
@@ -181,12 +194,12 @@ static bool start(struct running *s, struct readings *readings, pid_t pid, const
     store_relaxed(&s->stop_by_ns, 0);
     if (!error)
         error = prepare(s);
-    if (!error && readings)
-        readings_hold(readings);
     if (!error)
-        error = start_thread(s);
+        error = start_holding(s);
     if (!error)
         return true;
+    if (!no_stop)
+        stop_sockets_close(&s->stop);
     WARN(s->service->name, " cannot start: ", errno_text(-error));
     readings_give_back(base);
     return false;
@@ -278,21 +291,29 @@ static bool is_joined(struct running *s)
     return !s->service;
 }
 
-/* Whether all services have ended, or are given up: their threads then keep their memory. */
-static bool is_over(struct modules *m)
+#define GIVEN_UP UINT64_MAX /* nobody waits for it any more, and it is freed if it ends */
+
+static void give_up(struct modules *m)
 {
-    bool have_ended = true;
-    for (int i = 0; i < MODULES_OF_PROCESS; i++)
-        have_ended &= is_joined(&m->running[i]);
-    if (!have_ended && clock_ns(CLOCK_MONOTONIC) < m->until_ns)
-        return false;
-    page_tell(m->slot, m->pid, SIDECAR_DELIVERED);
     for (int i = 0; i < MODULES_OF_PROCESS; i++)
         if (m->running[i].service)
             WARN(m->running[i].service->name, " took longer than shutdown_timeout_ms and is given up");
+    m->until_ns = GIVEN_UP;
+}
+
+/* Whether all services have ended. */
+static bool is_over(struct modules *m)
+{
+    bool have_ended = true, was_given_up = m->until_ns == GIVEN_UP;
+    for (int i = 0; i < MODULES_OF_PROCESS; i++)
+        have_ended &= is_joined(&m->running[i]);
+    if (!have_ended && !was_given_up && clock_ns(CLOCK_MONOTONIC) >= m->until_ns)
+        give_up(m);
+    if (!was_given_up && (have_ended || m->until_ns == GIVEN_UP))
+        page_tell(m->slot, m->pid, SIDECAR_DELIVERED);
     if (have_ended)
         free(m);
-    return true;
+    return have_ended;
 }
 
 void modules_collect(void)

@@ -138,7 +138,7 @@ static bool write_exact(struct served *p, const struct ending *e)
 static void write_last(struct served *p, const struct ending *e)
 {
     char note[160], how[ENDING_TEXT_BYTES];
-    if (p->has_said_goodbye || page_is_handed_over(p->pid) || !wants_last(p, e) || (e && write_exact(p, e)))
+    if (p->was_read_last || page_is_handed_over(p->pid) || !wants_last(p, e) || (e && write_exact(p, e)))
         return;
     uint64_t began_ns, until_ns = e ? e->by_ns : now_ns();
     struct snapshot *s = readings_last(p->readings, &began_ns);
@@ -347,11 +347,11 @@ static void look_for_children(struct served *p)
 
 /* ---- The end ---- */
 
-/* It may have begun or executed its program since the last reading. */
+/* It may have begun or executed its program since the last reading. NULL: it cannot be read now. */
 static struct snapshot *read_last(struct served *p)
 {
     struct snapshot *s = p->readings ? readings_next(p->readings) : NULL;
-    if (p->readings && readings_error(p->readings)) {
+    if (p->readings && readings_error(p->readings) == -ENOENT) {
         readings_give_back(s);
         leave_program(p);
     }
@@ -374,6 +374,7 @@ static void say_goodbye(struct served *p)
 {
     bool is_first = load_acquire(&p->slot->state) == SIDECAR_ASKS_FIRST;
     struct snapshot *s = read_last(p);
+    bool was_read = s;
     event_dumps_tend(p); /* one may be the reason why the program ends */
     page_tell(p->slot, p->pid, SIDECAR_READ);
     if (s) {
@@ -388,6 +389,7 @@ static void say_goodbye(struct served *p)
         return;
     }
     p->has_said_goodbye = true;
+    p->was_read_last = was_read;
     stop_modules(p, p->slot);
 }
 

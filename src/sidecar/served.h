@@ -32,7 +32,8 @@ struct served {
     struct watched *watched; /* NULL: nothing is watched for */
     struct event_dumps *event_dumps; /* NULL: no events are watched for */
     bool was_read;         /* once at least; it may have had nothing in use */
-    bool has_said_goodbye; /* its last dump is written */
+    bool has_said_goodbye; /* nothing more is to be done before it ends */
+    bool was_read_last;    /* when it said so: its last dump is written */
     bool is_left;          /* the sidecar ends before it */
     bool pushes;           /* to Pyroscope or a collector */
 };

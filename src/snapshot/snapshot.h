@@ -117,7 +117,8 @@ struct snapshot {
  * Any thread, not from a signal handler. Threads that open spans do not wait for it. */
 struct snapshot *snapshot_take(void);
 
-/* The same, and frees `old` (or NULL), whose memory it uses if possible. When NULL is returned, `old` is unchanged. */
+/* The same, and frees `old` (or NULL), whose memory it uses if possible. When NULL is returned, `old` may be changed, and is to be
+ * freed or taken again. */
 struct snapshot *snapshot_retake(struct snapshot *old);
 void snapshot_free(struct snapshot *s);
 

@@ -345,6 +345,21 @@ sys.exit(5)' < unreadable.in 2> unreadable.err &
     release
     wait "$pid" || status=$?
     equal "unreadable: status" "$status" 5
+    # The system says status 0 of it until its parent, which takes its time, has waited for it.
+    "${without[@]}" python3 -c '
+import os, sys, time
+pid = os.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+time.sleep(1)
+os.waitpid(pid, 0)' "$JESPAN_CMD" run --dump-dir unknown -- python3 -c '
+import os
+b = bytearray(1 << 20)
+os.setgid(65534)
+os.setuid(65534)
+os.kill(os.getpid(), 9)' 2> unknown.err
+    await grep -qE " (ended|was killed)" unknown.err || fail_with "unreadable: no line at the end" unknown.err
+    ! grep -q "with status" unknown.err || fail_with "unreadable: a wrong status" unknown.err
 }
 
 # A service manager tells the program and its sidecar to end at the same time. The program takes a while, and ends by itself.
