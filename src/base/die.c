@@ -147,14 +147,19 @@ static void take_pending(const sigset_t *before)
 
 /* ---- Without waiting ----
  *
- * By system calls: libc's functions are cancellation points too. */
+ * By system calls: libc's functions are cancellation points too. They are those that libc would make, which filters know. */
 
 /* A pipe that poll(2) reports as writable takes PIPE_BUF bytes. We could wait only if another writer fills the pipe at
  * this moment. */
 static bool has_room(void)
 {
     struct pollfd stderr_poll = {STDERR_FILENO, POLLOUT, 0};
-    return syscall(SYS_ppoll, &stderr_poll, 1, &(struct timespec){0, 0}, NULL, 0) == 1 && stderr_poll.revents == POLLOUT;
+#ifdef SYS_poll
+    long n = syscall(SYS_poll, &stderr_poll, 1, 0);
+#else
+    long n = syscall(SYS_ppoll, &stderr_poll, 1, &(struct timespec){0, 0}, NULL, 0);
+#endif
+    return n == 1 && stderr_poll.revents == POLLOUT;
 }
 
 static bool write_now(const struct stat *status, const char *line, size_t bytes)

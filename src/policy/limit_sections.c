@@ -33,7 +33,7 @@ static bool await_outside(const struct thread *t, unsigned looks)
         if (i == looks)
             return false;
         if (i > SPINS + YIELDS)
-            syscall(SYS_nanosleep, &pause, NULL); /* libc's is a cancellation point */
+            syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &pause, NULL); /* libc's is a cancellation point */
         else if (i > SPINS)
             sched_yield();
     }
