@@ -51,7 +51,6 @@ static _Atomic bool booted;
  * list. So they are given up before. */
 static COLD void before_fork(void)
 {
-    track_thread(); /* a thread that first allocates in another handler would not be the one that stops the others */
     regions_before_fork(thread_current);
     regions_cool_idle();
     if (thread_current)
