@@ -67,11 +67,17 @@ static int learn_sample(struct html_dumps *d, const JespanPprof__Sample *sample)
     return html_labels_learn(&d->labels, &d->input, sample);
 }
 
+/* The page has no place for them. */
+static bool is_lifetimes(const struct profile *profile, size_t value)
+{
+    return profile->kind == PROFILE_HEAP && value == PROFILE_LIFETIMES;
+}
+
 static void see_values(struct html_dumps *d)
 {
     const struct profile *profile = &d->input.profile;
     for (size_t v = 0; v < PROFILE_N_VALUES; v++)
-        d->has[profile->kind * PROFILE_N_VALUES + v] |= profile->columns[v] >= 0;
+        d->has[profile->kind * PROFILE_N_VALUES + v] |= profile->columns[v] >= 0 && !is_lifetimes(profile, v);
     for (size_t peak = 0; peak < N_VALUES - AT_PEAKS; peak++)
         d->has[AT_PEAKS + peak] |= profile->peak_columns[peak] >= 0;
 }

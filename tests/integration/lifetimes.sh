@@ -98,6 +98,10 @@ test_report() {
         "2 jespan: --svg and --folded are for figures that add up: they cannot go with --sort peak or lifetime; atpeak does"
 }
 
+test_html() {
+    "$JESPAN_CMD" html -o page.html dump.all > out 2> err || fail_with "a page of a dump with lifetimes: $?" err
+}
+
 test_none() {
     status=0
     JESPAN_CONF=stacks:all "$program" dump.none < /dev/null > out
@@ -115,5 +119,6 @@ if have curl && [ -f "$JESPAN_MODULES/http.so" ]; then
     model served "stacks:all,module_dir:$JESPAN_MODULES,http_listen:unix:$scratch/socket"
 fi
 test_report
+test_html
 test_none
 finish
