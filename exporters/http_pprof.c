@@ -123,7 +123,8 @@ static int encode_history(struct http_source *source, const struct pprof_kind *k
     return error != 0 ? error : encode_digest(source->history->digest, source->latest, kind, sink);
 }
 
-/* The start is subtracted from a copy: other readers have the snapshot too, and the next one may be made out of it. */
+/* The start is subtracted from a copy: other readers have the snapshot too, and the next one may be made out of it. A start has no
+ * figures of stacks, so rows are shown without theirs. */
 static int encode_since(struct http_source *source, const struct http_request *request, const struct pprof_kind *kind,
                         struct exporter_sink *sink)
 {
@@ -133,6 +134,9 @@ static int encode_since(struct http_source *source, const struct http_request *r
     if (!rows)
         return -ENOMEM;
     end.rows = memcpy(rows, end.rows, bytes);
+    for (uint32_t i = 0; i < end.n_rows; i++)
+        rows[i].first_stack = 0;
+    end.n_stacks = 0;
     http_start_subtract(request->start, &end);
     int error = request->labels ? pprof_encode(&end, kind, PPROF_GZIP, sink)
                                 : encode_difference(&end, source->host->conf->series_labels, kind, sink);

@@ -89,4 +89,13 @@ equal "all: samples of cycle" "$(row cycle | wc -l)" 50
 fetch "$scratch/none" '/debug/pprof/allocs?labels=all&seconds=1'
 equal "in a second: cycle" "$(raw "$scratch/none" | awk '$NF == "cycle"')" ""
 end_program
+
+# The same where allocations have stacks, whose figures since the program began are not those of a second.
+start_program http_max_series:100,stacks:all
+tell cycle 50
+fetch "$scratch/all" '/debug/pprof/allocs?labels=all'
+raw "$scratch/all" | grep -q cycle || fail "no stacks"
+fetch "$scratch/none" '/debug/pprof/allocs?labels=all&seconds=1'
+equal "in a second, with stacks: cycle" "$(raw "$scratch/none" | grep cycle)" ""
+end_program
 finish
