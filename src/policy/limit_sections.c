@@ -140,16 +140,23 @@ COLD void limits_after_fork_in_parent(void)
         limits_go();
 }
 
+/* The sequence is odd if the thread was about to begin a section: it would have found that it must wait, and made the sequence even
+ * again. Where there is no limit, nobody has stopped it, and it was inside, where it would not have charged anything. */
+static void end_sections_of_others(void)
+{
+    for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
+        if (t != thread_current && limits_is_inside(t)) /* a page that is written is copied */
+            store_relaxed(&t->limits_sequence, load_relaxed(&t->limits_sequence) + 1);
+}
+
 COLD void limits_after_fork_in_child(void)
 {
+    end_sections_of_others();
     if (!load_relaxed(&limits_stopped))
         return;
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t)) {
         if (t == thread_current)
             continue;
-        /* The sequence is odd if the thread was about to begin a section. It would have found that it must wait, and
-         * made the sequence even again. */
-        store_relaxed(&t->limits_sequence, (load_relaxed(&t->limits_sequence) + 1) & ~1u);
         limits_settle_locked(t);
         while (t->n_held) {
             struct limit_held *h = &t->held[--t->n_held];

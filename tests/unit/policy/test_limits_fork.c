@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A child is forked while another thread begins a section of limits. The child can set limits, and is refused.
+/* A child is forked while another thread begins a section of limits, or is inside one where there is no limit yet. The child can set
+ * limits, and is refused.
  *
  * The moment is after the thread has made its sequence odd, and before it sees that sections are stopped. jespan's fork
  * handler stops them. So the handlers here are registered before jespan's: the one before fork runs after jespan's.
@@ -75,15 +76,10 @@ static int set_a_limit_and_be_refused(jespan_context_t tenant)
     return p ? 0 : 5;
 }
 
-static void test_a_thread_about_to_begin(void **state)
+static void fork_beside_a_thread(jespan_context_t tenant)
 {
     pthread_t thread;
     int status = -1;
-    (void)state;
-    jespan_span_t *span = jespan_open(&tenant_site, JESPAN_ROOT, NULL, 0);
-    assert_int_equal(jespan_enter(span), 0);
-    jespan_context_t tenant = jespan_current();
-    assert_int_equal(jespan_set_limit(tenant, 0, LIMIT_BYTES), 0);
     pthread_barrier_init(&started, NULL, 2);
     pthread_barrier_init(&over, NULL, 2);
     assert_int_equal(pthread_create(&thread, NULL, be_there, NULL), 0);
@@ -95,6 +91,29 @@ static void test_a_thread_about_to_begin(void **state)
     assert_int_equal(status, 0);
     pthread_barrier_wait(&over);
     pthread_join(thread, NULL);
+    pthread_barrier_destroy(&started);
+    pthread_barrier_destroy(&over);
+}
+
+/* No limit was set before this. */
+static void test_a_thread_inside(void **state)
+{
+    jespan_span_t *span = jespan_open(&tenant_site, JESPAN_ROOT, NULL, 0);
+    (void)state;
+    assert_int_equal(jespan_enter(span), 0);
+    fork_beside_a_thread(jespan_current());
+    assert_int_equal(jespan_exit(span), 0);
+    assert_int_equal(jespan_close(span), 0);
+}
+
+static void test_a_thread_about_to_begin(void **state)
+{
+    jespan_span_t *span = jespan_open(&tenant_site, JESPAN_ROOT, NULL, 0);
+    (void)state;
+    assert_int_equal(jespan_enter(span), 0);
+    jespan_context_t tenant = jespan_current();
+    assert_int_equal(jespan_set_limit(tenant, 0, LIMIT_BYTES), 0);
+    fork_beside_a_thread(tenant);
     assert_int_equal(set_a_limit_and_be_refused(tenant), 0);
     assert_int_equal(jespan_exit(span), 0);
     assert_int_equal(jespan_close(span), 0);
@@ -103,6 +122,7 @@ static void test_a_thread_about_to_begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_thread_inside),
         cmocka_unit_test(test_a_thread_about_to_begin),
     };
     return cmocka_run_group_tests(tests, boot, NULL);
