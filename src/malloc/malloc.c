@@ -120,8 +120,11 @@ static NOINLINE void free_by_policy(void *p)
     if (likely(t) && likely(alloc_policy_free(t, p)))
         return;
     track_free_slow(p, NULL);
-    if (unlikely(t && t->notes & NOTES_LIFETIMES) && !(load_relaxed(&t->free_buffer_sequence) & 1))
+    if (unlikely(t && t->notes & NOTES_LIFETIMES) && !(load_relaxed(&t->free_buffer_sequence) & 1)) {
+        int saved = errno;
         track_flush_any(t); /* so that the object counts as freed now */
+        errno = saved;
+    }
 }
 
 EXPORT void FAMILY(free)(void *p)

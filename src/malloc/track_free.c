@@ -160,8 +160,11 @@ static void note_middle(struct thread *t, size_t class)
 {
     t->middle_bytes = class_bytes[class] + (track_has_middle(t) ? t->middle_bytes : 0);
     t->middle_sequence = load_relaxed(&t->free_buffer_sequence) + 1;
-    if (t->middle_bytes > MIDDLE_BYTES_MAX && track_has_middle(t))
+    if (t->middle_bytes > MIDDLE_BYTES_MAX && track_has_middle(t)) {
+        int saved = errno;
         track_flush_any(t);
+        errno = saved;
+    }
 }
 
 /* As track_find_small(), for a page that is part of another slab than when its place was learned. */
