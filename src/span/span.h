@@ -38,14 +38,15 @@ void span_review_innermost(struct thread *t);
 int span_enter_self(struct thread *t);
 void span_leave_self(struct thread *t);
 
-/* The context that a caller of the API names by a number; 0: there is none. Without LOCK_TREE it may be gone the next moment. */
+/* The context that a caller of the API names by a number; 0: there is none. Without LOCK_TREE it may be gone the next moment. The number
+ * may be a guess, so what was written of a context that was just made is acquired. */
 static inline uint32_t span_context_named(const struct thread *t, jespan_context_t number)
 {
     if (number == JESPAN_CURRENT)
         return t->tag;
     if (number == JESPAN_BASE)
         return t->base;
-    return tree_is_live(number) ? number : 0;
+    return number < load_acquire(&tree_next_id) && tree_is_live(number) ? number : 0;
 }
 
 /* Counts an enter of `context`. Returns NULL when out of memory. */
