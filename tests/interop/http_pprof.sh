@@ -94,7 +94,7 @@ end_program
 start_program http_max_series:100,stacks:all
 tell cycle 50
 fetch "$scratch/all" '/debug/pprof/allocs?labels=all'
-raw "$scratch/all" | grep -q cycle || fail "no stacks"
+grep -q cycle < <(raw "$scratch/all") || fail "no stacks"
 fetch "$scratch/none" '/debug/pprof/allocs?labels=all&seconds=1'
 equal "in a second, with stacks: cycle" "$(raw "$scratch/none" | grep cycle)" ""
 end_program
