@@ -295,6 +295,7 @@ static bool is_joined(struct running *s)
 
 static void give_up(struct modules *m)
 {
+    page_tell(m->slot, m->pid, SIDECAR_DELIVERED);
     for (int i = 0; i < MODULES_OF_PROCESS; i++)
         if (m->running[i].service)
             WARN(m->running[i].service->name, " took longer than shutdown_timeout_ms and is given up");
@@ -304,15 +305,16 @@ static void give_up(struct modules *m)
 /* Whether all services have ended. */
 static bool is_over(struct modules *m)
 {
-    bool have_ended = true, was_given_up = m->until_ns == GIVEN_UP;
+    bool have_ended = true;
     for (int i = 0; i < MODULES_OF_PROCESS; i++)
         have_ended &= is_joined(&m->running[i]);
-    if (!have_ended && !was_given_up && clock_ns(CLOCK_MONOTONIC) >= m->until_ns)
-        give_up(m);
-    if (!was_given_up && (have_ended || m->until_ns == GIVEN_UP))
-        page_tell(m->slot, m->pid, SIDECAR_DELIVERED);
-    if (have_ended)
+    if (have_ended) {
+        if (m->until_ns != GIVEN_UP)
+            page_tell(m->slot, m->pid, SIDECAR_DELIVERED);
         free(m);
+    } else if (clock_ns(CLOCK_MONOTONIC) >= m->until_ns) {
+        give_up(m);
+    }
     return have_ended;
 }
 
