@@ -68,12 +68,13 @@ static void unread_dl_error(void)
 
 /* ---- jemalloc's threads ---- */
 
-/* jemalloc calls pthread_create, and so us, with its lock for control taken. */
+/* jemalloc calls pthread_create, and so us, with its lock for control taken. The thread that it begins may begin others,
+ * each of which libc allocates something for. */
 static void background_thread_later(void)
 {
     bool on = true;
     CHECK_EQ(mallctl("background_thread", NULL, NULL, &on, sizeof on), 0);
-    ctl_check_identity("with a background thread");
+    ctl_await_identity("with a background thread");
 }
 
 /* The same, where jemalloc's thread needs memory of an arena that nobody has used yet. */
@@ -86,7 +87,7 @@ static void background_thread_in_arena(void)
     opaque_pointer(malloc(100));
     CHECK_EQ(jespan_exit(span), 0);
     jespan_close(span);
-    ctl_check_identity("with an arena");
+    ctl_await_identity("with an arena");
 }
 
 /* The same in its own first use, which is in the middle of ours. */
@@ -97,7 +98,7 @@ static void background_thread_at_start(void)
     CHECK_EQ(tasks.st_nlink, 2 + 2); /* this thread and that one */
     ctl_refresh();
     CHECK_EQ(ctl_u64("stats.background_thread.num_threads"), 1);
-    ctl_check_identity("with a background thread");
+    ctl_await_identity("with a background thread");
 }
 
 /* ---- Cancellation ---- */

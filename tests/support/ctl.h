@@ -110,8 +110,8 @@ static inline void ctl_check_identity(const char *where)
     ctl_require_agreement(ctl_read_books(), where);
 }
 
-/* The same where a thread of jespan's may have just begun, whose first allocation jemalloc counts piece by piece: it
- * is waited for, 600 s at most. */
+/* The same where a thread of jespan's or jemalloc's may have just begun, whose first allocation jemalloc counts piece by
+ * piece: it is waited for, 600 s at most. */
 static inline void ctl_await_identity(const char *where)
 {
     struct ctl_books b = ctl_read_books();
