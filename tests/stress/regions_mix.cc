@@ -22,6 +22,7 @@
 
 #include <jespan/jespan.hpp>
 #include <jespan/limit.h>
+#include <jespan/snapshot.h>
 
 extern "C" {
 #include "../support/many_locks.h"
@@ -785,14 +786,14 @@ const char *text_of(jespan_context_t context, const char *leaf)
 }
 
 // Exceptions that are set aside may be in the context of any region.
-void check_context(jespan_context_t context, bool is_aside)
+void check_context(jespan_context_t context, owned figures, bool is_aside)
 {
-    const char *name = text_of(context, "name");
-    owned model = in_table(context);
-    std::uint64_t objects = figure_of(context, "inuse_objects"), bytes = figure_of(context, "inuse_bytes");
-    bool is_exact = !is_aside || !std::strcmp(name, "cache") || !std::strcmp(name, "tenant") || !std::strcmp(name, "server");
     if (std::strcmp(text_of(context, "kind"), "span") != 0 || contexts_are_shared())
         return; // it also has the program's own memory
+    const char *name = text_of(context, "name");
+    owned model = in_table(context);
+    std::uint64_t objects = figures.objects, bytes = figures.bytes;
+    bool is_exact = !is_aside || !std::strcmp(name, "cache") || !std::strcmp(name, "tenant") || !std::strcmp(name, "server");
     if (is_exact ? objects != model.objects || bytes != model.bytes : objects < model.objects || bytes < model.bytes) {
         std::fprintf(stderr, "%s (%u): %llu objects of %llu bytes, not %llu of %llu\n", name, static_cast<unsigned>(context),
                      static_cast<unsigned long long>(objects), static_cast<unsigned long long>(bytes),
@@ -801,6 +802,7 @@ void check_context(jespan_context_t context, bool is_aside)
     }
 }
 
+// All rows are of one snapshot: where ages are kept, mallctl() takes one for each figure.
 void check_books()
 {
     static std::uint32_t ids[1 << 17];
@@ -810,10 +812,17 @@ void check_books()
     EXPECT(F(mallctl)("spans.ids", ids, &bytes, nullptr, 0) == 0);
     std::uint64_t sum = figure("spans.retired.inuse_bytes"), all = figure("spans.all.inuse_bytes");
     bool is_aside = figure("spans.stats.regions_set_aside") != 0;
+    jespan_snapshot_t *snapshot = jespan_snapshot_take();
     for (std::size_t i = 0; i < bytes / sizeof *ids; i++) {
-        sum += figure_of(ids[i], "inuse_bytes");
-        check_context(ids[i], is_aside);
+        const jespan_row_t *row = snapshot ? jespan_snapshot_find(snapshot, ids[i]) : nullptr;
+        EXPECT(row);
+        if (!row)
+            continue;
+        owned figures{jespan_row_figure(row, JESPAN_INUSE_OBJECTS), jespan_row_figure(row, JESPAN_INUSE_BYTES)};
+        sum += figures.bytes;
+        check_context(ids[i], figures, is_aside);
     }
+    jespan_snapshot_free(snapshot);
     std::uint64_t known = all + figure("spans.stats.pending_bytes"), theirs = jemalloc_bytes();
     if (sum != all || known != theirs) {
         std::fprintf(stderr, "sum %llu, all %llu, with what threads keep %llu, jemalloc %llu\n", static_cast<unsigned long long>(sum),
