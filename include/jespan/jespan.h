@@ -377,6 +377,30 @@ JESPAN_API void jespan_exit_credit(struct jespan_block *scope);
 #define JESPAN_BLOCK_VARIABLES_(n, name)                                                                               \
     JESPAN_SITE_ARENA(JESPAN_CAT_(jespan_site_, n), name, 0);                                                          \
     struct jespan_block JESPAN_CAT_(jespan_block_, n) __attribute__((cleanup(jespan_exit_block), unused))
+#ifdef __cplusplus
+/* Arguments are read in the expression that made them, so that they may be temporary: std::to_string(id).c_str(). */
+extern "C++" {
+template <class... strings>
+inline void jespan_enter_strings_(struct jespan_block &block, const struct jespan_site &site, strings... name_and_labels)
+{
+    static_assert(sizeof...(strings) % 2 == 1, JESPAN_NO_VALUE_);
+    const char *const all[] = {name_and_labels...};
+    jespan_enter_block(&block, &site, all, sizeof...(strings));
+}
+template <size_t n_labels>
+inline void jespan_enter_labels_(struct jespan_block &block, const struct jespan_site &site,
+                                 const struct jespan_label (&labels)[n_labels])
+{
+    jespan_enter_block_labels(&block, &site, labels, n_labels);
+}
+}
+#define JESPAN_BLOCK_(n, ...)                                                                                          \
+    JESPAN_BLOCK_VARIABLES_(n, JESPAN_FIRST_(__VA_ARGS__, 0)) = {0};                                                   \
+    jespan_enter_strings_(JESPAN_CAT_(jespan_block_, n), JESPAN_CAT_(jespan_site_, n), JESPAN_STRINGS_(__VA_ARGS__))
+#define JESPAN_WITH_(n, name, ...)                                                                                     \
+    JESPAN_BLOCK_VARIABLES_(n, name) = {0};                                                                            \
+    jespan_enter_labels_(JESPAN_CAT_(jespan_block_, n), JESPAN_CAT_(jespan_site_, n), {__VA_ARGS__})
+#else
 #define JESPAN_BLOCK_(n, ...)                                                                                          \
     const char *const JESPAN_CAT_(jespan_args_, n)[] = {JESPAN_STRINGS_(__VA_ARGS__)};                                 \
     JESPAN_ASSERT_(JESPAN_COUNT_(JESPAN_CAT_(jespan_args_, n)) % 2 == 1, JESPAN_NO_VALUE_);                            \
@@ -388,6 +412,7 @@ JESPAN_API void jespan_exit_credit(struct jespan_block *scope);
     JESPAN_BLOCK_VARIABLES_(n, name);                                                                                  \
     jespan_enter_block_labels(&JESPAN_CAT_(jespan_block_, n), &JESPAN_CAT_(jespan_site_, n),                           \
                               JESPAN_CAT_(jespan_labels_, n), JESPAN_COUNT_(JESPAN_CAT_(jespan_labels_, n)))
+#endif
 
 #endif
 

@@ -137,6 +137,33 @@ static void labels_have_their_values()
     IS(errno, EINVAL);
 }
 
+static void *(*volatile const wipe)(void *, int, std::size_t) = std::memset;
+
+// A string that is no longer there when it is over.
+struct passing {
+    char text[8];
+    explicit passing(const char *what) { std::snprintf(text, sizeof text, "%s", what); }
+    ~passing() { wipe(text, 'x', sizeof text - 1); }
+};
+
+// The arguments of a macro may be temporary, as those of a function.
+static void macros_read_temporary_strings()
+{
+    JESPAN("pairs", "one", passing{"7"}.text, "two", passing{"seven"}.text);
+    IS(labels_of(jespan_current()) == std::string("one\0" "7\0two\0seven\0", 16), true);
+    {
+        JESPAN_WITH("typed", JESPAN_LABEL("one", passing{"8"}.text), JESPAN_LABEL("two", passing{"eight"}.text));
+        IS(labels_of(jespan_current()) == std::string("one\0" "8\0two\0eight\0", 16), true);
+    }
+    // Nothing is entered where an argument throws.
+    jespan_context_t before = jespan_current();
+    try {
+        JESPAN("none", "key", std::string{"short"}.substr(9).c_str());
+    } catch (const std::out_of_range &) {
+    }
+    IS(jespan_current(), before);
+}
+
 static void attachments_end_with_their_block()
 {
     jespan_context_t before = jespan_current();
@@ -268,6 +295,7 @@ int main()
     spans_move();
     scopes_end_with_their_block();
     labels_have_their_values();
+    macros_read_temporary_strings();
     attachments_end_with_their_block();
     limits_hold_as_long_as_they_live();
     none_of_jespans_own();
