@@ -330,7 +330,8 @@ struct jespan_block {
  *     JESPAN("request", "route", route, "tenant", tenant);
  * Does not compile with a label that has no value, or with an argument that is not a string. The span ends with the block,
  * however that is left: by break, return, goto or a C++ exception. After a longjmp() out of the block it stays entered until an
- * enclosing span or block of the thread ends, or the same block is entered again. Without memory the thread stays where it was. */
+ * enclosing span or block of the thread ends, or that block is entered again, or one around it that was jumped past too. Without memory the
+ * thread stays where it was. */
 #define JESPAN(...) JESPAN_BLOCK_AT_(__COUNTER__, __VA_ARGS__)
 
 /* The same with labels of any type, at least one:

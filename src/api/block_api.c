@@ -181,7 +181,7 @@ EXPORT void jespan_enter_credit(struct jespan_block *block, jespan_context_t con
     if (unlikely(!t))
         return;
     uint64_t key = (uintptr_t)block;
-    drop_dead(t, key);
+    span_drop_dead(t, key);
     if (likely(tree_lockless)) {
         block->entered = enter_credit(t, key, context) == 0;
         return;

@@ -212,7 +212,7 @@ HOT_INLINE bool begin_block(struct thread *t, struct jespan_block *block, const 
     block->entered = 0;
     if (unlikely(!t || !site || !site->name))
         return false;
-    drop_dead(t, (uintptr_t)block);
+    span_drop_dead(t, (uintptr_t)block);
     return true;
 }
 

@@ -31,11 +31,4 @@ HOT_INLINE bool line_fits(const struct thread *t, const struct site_cache_line *
     return tree_lockless && line->site == site && line->parent == t->tag;
 }
 
-/* Removes a block that has the same address. It was left by longjmp(), since no block is entered twice. */
-HOT_INLINE void drop_dead(struct thread *t, uint64_t key)
-{
-    while (t->depth && unlikely(t->entries[t->depth - 1].key == key) && entry_is_block(&t->entries[t->depth - 1]))
-        span_remove(t, t->depth - 1);
-}
-
 #endif

@@ -169,17 +169,6 @@ static void leave_region(struct thread *t, uint16_t region)
     regions_end();
 }
 
-/* Removes blocks that were entered inside the span and left by longjmp(). The stack now ends above their addresses.
- * Blocks further below may belong to other stacks, those of coroutines, so they stay. */
-#define LEFT_STACK_BYTES ((uintptr_t)1 << 20)
-
-static void remove_left_blocks(struct thread *t, int64_t index, uintptr_t stack)
-{
-    for (int64_t i = (int64_t)t->depth - 1; i > index; i--)
-        if (entry_is_block(&t->entries[i]) && stack - t->entries[i].key - 1 < LEFT_STACK_BYTES)
-            span_remove(t, (uint32_t)i);
-}
-
 /* For a span that is not innermost, or a thread that has entered something with an allocation policy. */
 static NOINLINE int exit_slow(jespan_span_t *span)
 {
@@ -188,7 +177,7 @@ static NOINLINE int exit_slow(jespan_span_t *span)
     if (index < 0)
         return handle_context(span) ? EPERM : EINVAL;
     uint16_t region = entry_region(&t->entries[index]);
-    remove_left_blocks(t, index, (uintptr_t)__builtin_frame_address(0) + 2 * sizeof(void *)); /* where the caller's frame ends */
+    span_remove_left(t, (uint32_t)index, span_end_of_caller());
     span_remove(t, (uint32_t)index);
     if (!load_relaxed(&thread_fast.other)) /* else nothing entered has an allocation policy, before and now */
         span_review(t);

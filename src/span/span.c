@@ -247,6 +247,28 @@ void span_remove(struct thread *t, uint32_t index)
         span_remove(t, index); /* the entry that was attached above it */
 }
 
+void span_remove_left(struct thread *t, uint32_t index, uintptr_t stack)
+{
+    for (int64_t i = (int64_t)t->depth - 1; i > (int64_t)index; i--)
+        if (span_is_left(&t->entries[i], stack))
+            span_remove(t, (uint32_t)i);
+}
+
+COLD void span_remove_dead(struct thread *t, uint64_t key, uintptr_t stack)
+{
+    uint32_t i = 0;
+    while (i < t->depth && (t->entries[i].key != key || !entry_is_block(&t->entries[i])))
+        i++;
+    if (i == t->depth)
+        return;
+    span_remove_left(t, i, stack);
+    while (i < t->depth)
+        if (t->entries[i].key == key && entry_is_block(&t->entries[i]))
+            span_remove(t, i);
+        else
+            i++;
+}
+
 COLD void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context, struct counters *c)
 {
     jespan_assert(lock_is_held(LOCK_TREE)); /* so no context is recycled */

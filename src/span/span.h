@@ -158,6 +158,41 @@ HOT_INLINE bool span_is_entry(const struct entry *e, enum entry_kind kind, uint6
 /* Removes the entry at any `index`, and the entry that was attached while it was innermost. */
 void span_remove(struct thread *t, uint32_t index);
 
+/* Where the stack of the exported function's caller ends, for code that is inline in that function. */
+HOT_INLINE uintptr_t span_end_of_caller(void)
+{
+    return (uintptr_t)__builtin_frame_address(0) + 2 * sizeof(void *);
+}
+
+/* Whether the entry is a block that longjmp() left: its variable was in the frame of a function that is over, below `stack`, where the
+ * caller's frame ends. What lies further below may belong to other stacks, those of coroutines. */
+#define LEFT_STACK_BYTES ((uintptr_t)1 << 20)
+
+HOT_INLINE bool span_is_left(const struct entry *e, uintptr_t stack)
+{
+    return unlikely(stack - e->key - 1 < LEFT_STACK_BYTES) && entry_is_block(e);
+}
+
+/* Removes blocks that are left, from those that were entered after the entry at `index`. */
+void span_remove_left(struct thread *t, uint32_t index, uintptr_t stack);
+
+/* Before a block with this key is entered: removes blocks with this key, since no block is entered twice, and those that were entered
+ * after them and are left. */
+void span_remove_dead(struct thread *t, uint64_t key, uintptr_t stack);
+
+/* The same where it is likely that there are none. A block far above on the stack is one of a caller's, and is alive: the search ends
+ * there, so recursion makes it no longer. */
+#define FRAME_BYTES 4096
+
+HOT_INLINE void span_drop_dead(struct thread *t, uint64_t key)
+{
+    for (const struct entry *e = t->entries + t->depth; e-- != t->entries && e->key < key + FRAME_BYTES;)
+        if (unlikely(e->key == key)) {
+            span_remove_dead(t, key, span_end_of_caller());
+            return;
+        }
+}
+
 /* Moves the entries of that kind and key to `context`, whose counters are `c`. It counts exits and enters. A JESPAN()
  * block ends in the old context and begins in the new one. Under LOCK_TREE. */
 void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context, struct counters *c);

@@ -267,6 +267,51 @@ static void scope_and_longjmp(void)
     CURRENT_IS(base);
 }
 
+static __attribute__((noinline)) jespan_context_t in_inner_block(bool jumps)
+{
+    char frame[1000];
+    opaque_pointer(frame);
+    JESPAN("inner");
+    if (jumps)
+        longjmp(back, 1);
+    return jespan_current();
+}
+
+static __attribute__((noinline)) jespan_context_t in_a_block(bool jumps)
+{
+    JESPAN("outer");
+    return in_inner_block(jumps);
+}
+
+static __attribute__((noinline)) jespan_context_t in_a_labelled_block(bool jumps)
+{
+    JESPAN_WITH("outer", JESPAN_LABEL_INT("n", 7));
+    return in_inner_block(jumps);
+}
+
+static __attribute__((noinline)) jespan_context_t in_a_credit(bool jumps)
+{
+    JESPAN_CREDIT(JESPAN_ROOT);
+    return in_inner_block(jumps);
+}
+
+/* Nothing encloses the blocks. They end when the outer one is entered again. */
+static void longjmp_out_of_two_blocks(void)
+{
+    jespan_context_t (*const all[])(bool) = {in_a_block, in_a_labelled_block, in_a_credit};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        jespan_context_t base = jespan_current(), inside = all[k](false);
+        for (volatile int i = 0; i < 100; i++) {
+            if (setjmp(back) == 0)
+                all[k](true);
+            else if (i % 3 == 0)
+                CHECK_EQ(all[k](false), inside);
+        }
+        CHECK_EQ(all[k](false), inside);
+        CURRENT_IS(base);
+    }
+}
+
 static void *attached_worker(void *argument)
 {
     jespan_context_t id = *(jespan_context_t *)argument, own = jespan_current();
@@ -432,6 +477,7 @@ int main(void)
     scopes();
     scope_is_described();
     scope_and_longjmp();
+    longjmp_out_of_two_blocks();
     attachment();
     attached_for_good();
     longjmp_in_entered_span();
