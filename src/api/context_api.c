@@ -30,6 +30,8 @@ static int attach_locked(struct thread *t, jespan_context_t context)
     context = span_context_named(t, context);
     if (!context)
         return EINVAL;
+    if (t->former_base && context == tree_whole(t->former_base))
+        context = tree_whole(t->base); /* to go back, after the thread was renamed */
     context = age_period_of(context);
     bool replaces = t->depth && entry_kind(&t->entries[t->depth - 1]) == ENTRY_ATTACHED;
     uint32_t below_depth = t->depth - replaces;

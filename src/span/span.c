@@ -94,7 +94,10 @@ COLD int span_set_base_by_name(struct thread *t, const char *name)
     strncat(text, name, sizeof t->name - 1);
     const struct jespan_site site = {.name = text};
     lock(LOCK_TREE);
+    uint32_t former = t->base;
     int error = set_base_locked(t, tree_intern(CONTEXT_ID_ROOT, CONTEXT_THREAD, &site, NULL));
+    if (!error)
+        t->former_base = former && contexts[former].kind == CONTEXT_THREAD ? former : 0;
     unlock(LOCK_TREE);
     return error;
 }
@@ -352,7 +355,7 @@ static void leave_base(struct thread *t)
     }
     stack_context_leave_thread(t);
     struct counters *c = t->base_counters;
-    t->base = t->tag = 0;
+    t->base = t->former_base = t->tag = 0;
     t->base_counters = t->current = NULL;
     if (c)
         span_count_exit(c);

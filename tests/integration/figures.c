@@ -41,6 +41,32 @@ static void *rename_once(void *unused)
     return unused;
 }
 
+/* A job that is attached when the thread is renamed; what was before it has another name then. */
+static void *rename_in_a_job(void *unused)
+{
+    JESPAN_SITE(site, "job");
+    jespan_span_t *job = jespan_open(&site, JESPAN_ROOT, NULL, 0);
+    CHECK_EQ(jespan_enter(job), 0);
+    jespan_context_t context = jespan_current();
+    CHECK_EQ(jespan_exit(job), 0);
+    jespan_context_t previous = jespan_attach(context);
+    void *p[RENAME_OBJECTS];
+    CHECK_EQ(pthread_setname_np(pthread_self(), "late name"), 0);
+    for (size_t n = 0; n < RENAME_OBJECTS; n++)
+        p[n] = malloc(3000);
+    CHECK_EQ(jespan_current(), context);
+    for (size_t n = 0; n < RENAME_OBJECTS; n++)
+        free(p[n]);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(jespan_attach(previous), context);
+        CHECK(strcmp(ctl_span_text(jespan_current(), "name"), "thread:late name") == 0);
+        previous = jespan_attach(context);
+    }
+    CHECK_EQ(jespan_attach(JESPAN_BASE), context);
+    jespan_close(job);
+    return unused;
+}
+
 /* A dump makes another context current for a while. What comes after it is the context of the name that was noticed
  * meanwhile, and renames are noticed as before. */
 static void *rename_in_dump(void *unused)
@@ -67,6 +93,7 @@ static void in_new_thread(void *(*function)(void *))
 static void renamed_thread(void)
 {
     in_new_thread(rename_once);
+    in_new_thread(rename_in_a_job);
 }
 
 static void renamed_in_dump(void)
