@@ -222,10 +222,8 @@ static COLD bool enter_unsampled(struct thread *t, struct jespan_block *block, c
 {
     struct jespan_label labels[JESPAN_MAX_LABELS];
     size_t n = 0;
-    for (size_t i = 0; i < given.n && n < JESPAN_MAX_LABELS; i++) {
-        labels[n] = labels_given_at(&given, i);
-        n += labels_is_valid(&labels[n]);
-    }
+    for (; n < given.n && n < JESPAN_MAX_LABELS; n++)
+        labels[n] = labels_given_at(&given, n);
     if (!sampler_declines(t, JESPAN_CURRENT, site, labels, n))
         return false;
     struct counters *c = span_count_enter(t, CONTEXT_ID_UNSAMPLED);

@@ -121,7 +121,7 @@ int labels_draft_with(union label_draft *draft, const struct label_set *set, con
 {
     struct label_text kept;
     bool is_in = false;
-    int error = labels_is_valid(label) ? 0 : -EINVAL;
+    int error = !is_recorded(label) || labels_is_valid(label) ? 0 : -EINVAL;
     labels_begin(draft);
     for (unsigned i = 0; !error && labels_each(set, i, &kept); i++) {
         if (!has_key(kept.key, label))

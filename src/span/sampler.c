@@ -13,6 +13,7 @@
 #include "base/parse.h"
 #include "conf/conf.h"
 #include "heap/counters.h"
+#include "span/labels.h"
 #include "span/tree.h"
 
 #define RULES_MAX (CONF_STRING_BYTES / 4) /* "a=1|" is the shortest */
@@ -200,12 +201,24 @@ static jespan_sampler_t *read_callback(void **user)
 }
 
 /* The callback is not asked about spans that it opens itself. */
+/* The program reads keys and values without a check, as spans take them. */
+static size_t copy_valid(struct jespan_label *valid, const struct jespan_label *labels, size_t n_labels)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < n_labels && n < JESPAN_MAX_LABELS; i++)
+        if (labels_is_valid(&labels[i]))
+            valid[n++] = labels[i];
+    return n;
+}
+
 static bool callback_decides(struct thread *t, jespan_sampler_t *decide, void *user, const struct jespan_site *site,
                              const struct jespan_label *labels, size_t n_labels)
 {
+    struct jespan_label valid[JESPAN_MAX_LABELS];
+    size_t n = copy_valid(valid, labels, n_labels);
     int saved = errno;
     t->sampler_asking = true;
-    bool sampled = decide(site, labels, n_labels, user) != 0;
+    bool sampled = decide(site, valid, n, user) != 0;
     t->sampler_asking = false;
     errno = saved;
     return sampled;

@@ -151,6 +151,8 @@ static void recorded_ones_count(void)
     CHECK_EQ(jespan_enter(span), 0);
     CHECK_EQ(jespan_add_label(span, &all[0]), 0);
     CHECK_EQ(jespan_current(), context_of(&all[1], 1));
+    CHECK_EQ(jespan_add_label(span, &(struct jespan_label){"user", NULL}), 0);
+    CHECK_EQ(jespan_add_label(span, &(struct jespan_label){"route", NULL}), EINVAL);
     CHECK_EQ(jespan_add_label(span, &all[3]), 0);
     CHECK_EQ(jespan_current(), id);
     CHECK_EQ(jespan_exit(span), 0);

@@ -239,6 +239,33 @@ static jespan_context_t request(const char *route)
     return jespan_current();
 }
 
+/* It reads all that it gets. */
+static int adds_up(const struct jespan_site *site, const struct jespan_label *labels, size_t n, void *user)
+{
+    size_t *sum = user;
+    *sum += strlen(site->name);
+    for (size_t i = 0; i < n; i++)
+        *sum += strlen(labels[i].key) + strlen(labels[i].value);
+    return 1;
+}
+
+/* With record_labels:kept. Spans take no label without a value, nor more than JESPAN_MAX_LABELS; what else they are given is not
+ * looked at. */
+static void callback_gets_valid_labels(void)
+{
+    const struct jespan_site site = {.name = "site"};
+    struct jespan_label labels[JESPAN_MAX_LABELS + 2] = {{"user", NULL}};
+    size_t sum = 0;
+    for (int i = 1; i < JESPAN_MAX_LABELS + 2; i++)
+        labels[i] = (struct jespan_label){i <= JESPAN_MAX_LABELS ? "kept" : NULL, "v"};
+    jespan_set_sampler(adds_up, &sum);
+    jespan_span_t *span = jespan_open(&site, JESPAN_ROOT, labels, JESPAN_MAX_LABELS + 2);
+    CHECK(span != NULL);
+    CHECK_EQ(sum, 4 + JESPAN_MAX_LABELS * 5);
+    jespan_set_sampler(NULL, NULL);
+    jespan_close(span);
+}
+
 static void callback(void)
 {
     const struct jespan_site site = {.name = "opened"};
@@ -284,6 +311,7 @@ int main(int argc, char **argv)
         {"by_site", by_site, NULL, "sampler:always,sampler_sites:health=never|db.*=0/s"},
         {"nothing_configured", nothing_configured, NULL, NULL},
         {"callback", callback, NULL, NULL},
+        {"callback_gets_valid_labels", callback_gets_valid_labels, NULL, "record_labels:kept"},
     };
     return cases_main(argc, argv, cases, MEMBERS(cases));
 }
