@@ -211,7 +211,8 @@ JESPAN_API int jespan_unref(jespan_span_t *span);
  * with that label; its parent and site stay. It counts as closed in the old context and as opened in the new one. The calling thread
  * is in the new context at once wherever it has the span entered. Other threads stay in the old one until they exit. Memory
  * that was allocated in the old context, and spans that were opened below it, stay there.
- * `span` may be NULL for the span or block that the calling thread entered last. A label that record_labels leaves out
+ * `span` may be NULL for the span or block that the calling thread entered last. So the handle of a jespan_open() that failed
+ * must not come here: the label would go to the span around it. A label that record_labels leaves out
  * changes nothing. At max_contexts (spans.stats.overflow) the span stays as it is.
  * Returns 0. Returns, with nothing changed, EINVAL (not an open span, or not a valid label), EPERM (`span` is NULL, and
  * nothing is entered, or jespan_attach() came last), ENOSPC (it has JESPAN_MAX_LABELS others; spans.stats.truncated) or ENOMEM. */
@@ -227,7 +228,8 @@ JESPAN_API jespan_context_t jespan_current(void);
  *     …
  *     jespan_attach(previous);
  * JESPAN_BASE leaves what was attached. In C++, jespan::attachment (jespan.hpp) ends with its block, also by an exception. An
- * attachment counts as in use: the context keeps its number.
+ * attachment counts as in use: the context keeps its number. `previous` does so only if something else keeps it: if it was attached
+ * too, and has neither memory nor an open span by then, it may be gone (EINVAL) or, where numbers are used again, be another context.
  * Returns the context that was current before, or JESPAN_INVALID with errno EINVAL (no such context) or ENOMEM. */
 JESPAN_API jespan_context_t jespan_attach(jespan_context_t context);
 
@@ -261,7 +263,8 @@ struct jespan_outlived {
 };
 
 /* A sampler of the program's own. It is called for each span that is to be opened outside any other span, on the thread that opens
- * it, with the arguments of jespan_open() and the `user` of jespan_set_sampler(). The strings live as long as the call.
+ * it, with the arguments of jespan_open(), of the labels the first JESPAN_MAX_LABELS that are valid, and with the `user` of
+ * jespan_set_sampler(). The strings live as long as the call.
  * It returns 0 to leave the span out: allocations of that span and all below it are credited to the root. Any other
  * value samples the span. It may allocate and use this API; spans that it opens are sampled. It must return, and leave no span entered. */
 typedef int jespan_sampler_t(const struct jespan_site *site, const struct jespan_label *labels, size_t n_labels,
@@ -356,7 +359,7 @@ struct jespan_block {
  * does.
  * JESPAN_REGION_OF(&site) takes a site of the program's own, with JESPAN_ARENA_REGION and other flags. Without that flag, and
  * where max_arenas leaves no arena (spans.stats.regions_lost), the block is an ordinary span, and memory that is not freed
- * in it stays allocated. */
+ * in it stays allocated. Do not jump into the block past this line, with goto or switch: the end would read a variable that was not set. */
 #define JESPAN_REGION(name) JESPAN_REGION_AT_(__COUNTER__, name)
 #define JESPAN_REGION_OF(site) JESPAN_REGION_OF_AT_(__COUNTER__, site)
 

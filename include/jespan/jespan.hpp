@@ -182,8 +182,8 @@ public:
     ~attachment()
     {
         int saved = errno;
-        if (previous_ != JESPAN_INVALID)
-            jespan_attach(previous_);
+        if (previous_ != JESPAN_INVALID && jespan_attach(previous_) == JESPAN_INVALID)
+            jespan_attach(JESPAN_BASE); // what was attached before is gone
         errno = saved;
     }
 
