@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
 	%D%/array.h \
+	%D%/own_memory.h \
 	%D%/otel_context.c %D%/otel_context.h \
 	%D%/parse.c %D%/parse.h \
 	%D%/path_writer.h \

@@ -4,8 +4,8 @@
 
 #include <errno.h>
 #include <stddef.h>
-#include <sys/uio.h>
-#include <unistd.h>
+
+#include "base/own_memory.h"
 
 THREAD_LOCAL struct otel_context *volatile otel_thread_ctx_v1;
 
@@ -29,10 +29,6 @@ int otel_context_publish(const struct otel_context *context)
 /* The kernel reads, since it does not crash if the pointer is wrong. */
 bool otel_context_read(struct otel_context *to)
 {
-    int saved = errno;
-    struct otel_context *from = otel_thread_ctx_v1;
-    struct iovec local = {to, sizeof *to}, remote = {from, sizeof *from};
-    bool is_read = from && process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)sizeof *to && to->is_valid == 1;
-    errno = saved;
-    return is_read;
+    const struct otel_context *from = otel_thread_ctx_v1;
+    return from && own_memory_read(to, from, sizeof *to) == 0 && to->is_valid == 1;
 }

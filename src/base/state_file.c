@@ -26,7 +26,7 @@
 
 #define PAGE_BYTES ((size_t)4096)
 #define STEP_BYTES ((size_t)256 << 10) /* memory for counters is backed in such steps */
-#define MAX_SEGMENTS 2048u
+#define MAX_SEGMENTS STATE_MAX_SEGMENTS
 #define HEAD_BYTES (sizeof(Elf64_Ehdr) + MAX_SEGMENTS * sizeof(Elf64_Phdr))
 
 /* Memory that the file has a copy of. */

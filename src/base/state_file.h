@@ -86,6 +86,9 @@ int state_create(struct state_mapping *to, const char *path);
 
 /* ---- For state_maps.c ---- */
 
+/* For code and for areas of memory together. */
+#define STATE_MAX_SEGMENTS 4096u
+
 /* Memory in the file, at `offset`; NULL: no room. A segment is a row of the core's table. Under LOCK_STATE. */
 char *state_take(size_t bytes, uint64_t *offset);
 bool state_add_segment(uint32_t type, uint32_t flags, uintptr_t address, uint64_t memory_bytes, uint64_t offset, uint64_t file_bytes);

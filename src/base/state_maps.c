@@ -2,6 +2,7 @@
 /* What the state file says of the program and its libraries, for the names of its code: as in a core, notes with the mapped
  * files, and the first page of each, by which a reader finds the books and sees whether the file is still the same. */
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -16,11 +17,12 @@
 #include "base/descriptor.h"
 #include "base/lock.h"
 #include "base/number.h"
+#include "base/own_memory.h"
 #include "base/state_file.h"
 
 #define PAGE_BYTES 4096
 #define TEXT_BYTES ((size_t)1 << 20) /* of /proc/thread-self/maps */
-#define MAX_FILES 2048u
+#define MAX_FILES (STATE_MAX_SEGMENTS / 4 * 3) /* the other segments are for areas of memory */
 
 /* A line of /proc/thread-self/maps that is about a file. */
 struct line {
@@ -35,7 +37,7 @@ struct line {
 static struct code {
     uint64_t start, end;
 } codes[MAX_FILES];
-static uint32_t n_codes;
+static uint32_t n_codes, n_notes; /* each has a segment */
 static bool is_due;
 static _Atomic uint64_t next_look_ns;
 
@@ -50,8 +52,14 @@ static bool is_known(uint64_t address)
 struct maps {
     char text[TEXT_BYTES];
     struct line lines[MAX_FILES];
+    bool keeps[MAX_FILES];
     uint32_t n;
 };
+
+static bool is_full(void)
+{
+    return n_codes + n_notes + 1 >= MAX_FILES;
+}
 
 static bool read_text(struct maps *m)
 {
@@ -102,23 +110,25 @@ static bool has_code(const struct maps *m, const char *path)
 
 static void keep_new_code(struct maps *m)
 {
-    bool keeps[MAX_FILES];
     uint32_t n = 0;
     for (uint32_t i = 0; i < m->n; i++)
-        keeps[i] = !is_known(m->lines[i].start) && has_code(m, m->lines[i].path);
+        m->keeps[i] = !is_known(m->lines[i].start) && has_code(m, m->lines[i].path);
     for (uint32_t i = 0; i < m->n; i++)
-        if (keeps[i])
+        if (m->keeps[i] && n_codes + n_notes + n + 1 < MAX_FILES)
             m->lines[n++] = m->lines[i];
     m->n = n;
 }
 
-/* The kernel gives a whole page of the file, or zeros behind its end. */
+/* A whole page of the file, or zeros behind its end. It may be gone since the maps were read, as by another thread's dlclose(). */
 static uint64_t copy_first_page(const struct line *line, uint64_t *offset)
 {
     char *page = line->offset == 0 && line->flags & PF_R ? state_take(PAGE_BYTES, offset) : NULL;
-    if (page)
+    int error = page ? own_memory_read(page, (const void *)(uintptr_t)line->start, PAGE_BYTES) : -ENOSPC;
+    if (error == -EPERM || error == -ENOSYS) {
         memcpy(page, (const void *)(uintptr_t)line->start, PAGE_BYTES);
-    return page ? PAGE_BYTES : 0;
+        error = 0;
+    }
+    return error ? 0 : PAGE_BYTES;
 }
 
 static char *put_note(char *to, const char *name, size_t name_bytes, uint32_t type, size_t bytes)
@@ -165,7 +175,7 @@ static void add_notes(const struct maps *m)
         process.pr_fname[0] = '\0';
     memcpy(put_note(to, "CORE", sizeof "CORE", NT_PRPSINFO, sizeof process), &process, sizeof process);
     put_files(put_note(to + NOTE_BYTES("CORE", sizeof process), "CORE", sizeof "CORE", NT_FILE, files), m);
-    state_add_segment(PT_NOTE, 0, 0, 0, offset, bytes);
+    n_notes += state_add_segment(PT_NOTE, 0, 0, 0, offset, bytes);
 }
 
 static void add(struct maps *m)
@@ -176,8 +186,7 @@ static void add(struct maps *m)
     for (uint32_t i = 0; i < m->n; i++) {
         const struct line *line = &m->lines[i];
         uint64_t offset = 0, bytes = copy_first_page(line, &offset);
-        state_add_segment(PT_LOAD, line->flags, line->start, line->end - line->start, offset, bytes);
-        if (n_codes < MAX_FILES)
+        if (state_add_segment(PT_LOAD, line->flags, line->start, line->end - line->start, offset, bytes))
             codes[n_codes++] = (struct code){line->start, line->end};
     }
 }
@@ -201,7 +210,7 @@ COLD void state_see_code(uintptr_t address)
     if (!state_is_on())
         return;
     lock(LOCK_STATE);
-    is_due = is_due || !is_known(address);
+    is_due = is_due || (!is_full() && !is_known(address));
     unlock(LOCK_STATE);
 }
 

@@ -124,6 +124,15 @@ test_library() {
     grep -q '^        allocate_in_library  library.c:5$' out || fail_with "the line in the library" out err
 }
 
+# Code in more mappings than the file has room for, and in one that cannot be read.
+test_code() {
+    JESPAN_CONF=state_file:code.%p,stacks:all begin "$program" code ./library.so 50 5000
+    equal "what it said" "$(cat said)" ""
+    end
+    jespan report "code.$pid"
+    equal "the report" "$status $(cat err)" "0 "
+}
+
 # ---- The life of a process ----
 
 test_ends() {
@@ -270,7 +279,7 @@ import sys
 
 dice = random.Random(int(sys.argv[1]))
 data = bytearray(open(sys.argv[2], "rb").read(3 << 20))
-ranges = [(18, 4000), (0x70000, 0x71000), (0x71000, len(data))]
+ranges = [(18, 4000), (0x8c000, 0x8d000), (0x8d000, len(data))]
 for _ in range(dice.choice([1, 3, 10, 100, 10000])):
     data[dice.randrange(*dice.choice(ranges))] = dice.choice([0, 1, 255, 0x7F, 0x80, dice.randrange(256)])
 with open(sys.argv[3], "wb") as out:
@@ -295,7 +304,7 @@ test_hostile() {
     done
 }
 
-for test in model same library ends children clone sidecar in_the_way no_room hostile; do
+for test in model same library code ends children clone sidecar in_the_way no_room hostile; do
     [ $# -gt 0 ] && [ "$test" != "$1" ] || "test_$test"
 done
 finish

@@ -9,7 +9,9 @@
  *     exec N PROGRAM ARGUMENT…        holds N objects and executes the program
  *     wide CONTEXTS THREADS           as many counters as that, then says "ready" and waits
  *     load LIBRARY N                  allocates in a library that it loads then, says "ready" and waits
+ *     code LIBRARY N CODE             as load, with code in CODE mappings of a file, and in one whose file is empty by now; then as wide
  */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -222,6 +224,16 @@ static void hold_by(void *(*allocate)(int), int n)
     } while (now.tv_sec < begun.tv_sec + 2 || now.tv_nsec < begun.tv_nsec);
 }
 
+/* Code of files without a name, as some compilers at run time make it. */
+static bool map_code(int mappings)
+{
+    int whole = memfd_create("code", 0), empty = memfd_create("gone", 0);
+    bool ok = whole >= 0 && empty >= 0 && !ftruncate(whole, 4096) && !ftruncate(empty, 4096);
+    for (int i = 0; ok && i < mappings; i++)
+        ok = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, whole, 0) != MAP_FAILED;
+    return ok && mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, empty, 0) != MAP_FAILED && !ftruncate(empty, 0);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 2 ? argv[1] : "";
@@ -238,12 +250,16 @@ int main(int argc, char **argv)
     }
     if (!strcmp(what, "wide")) {
         run_wide(n, more);
-    } else if (!strcmp(what, "load")) {
+    } else if (!strcmp(what, "load") || !strcmp(what, "code")) {
+        if (what[0] == 'c' && !map_code(atoi(argv[4])))
+            return 1;
         void *library = dlopen(argv[2], RTLD_NOW);
         void *(*allocate)(int) = library ? (void *(*)(int))(uintptr_t)dlsym(library, "allocate_in_library") : NULL;
         if (!allocate)
             return 1;
         hold_by(allocate, more);
+        if (what[0] == 'c')
+            run_wide(10000, 4);
     } else {
         hold_in("parent", n);
     }
