@@ -11,40 +11,66 @@
 #include <unistd.h>
 
 #include "base/number.h"
+#include "base/own_memory.h"
 #include "stacks/stack_bounds.h"
 
-#define MAX_SEGMENTS 64
 #define PAGE_BYTES ((uintptr_t)4096)
 
 /* ---- The first page of an object ---- */
 
-/* It has the program headers, and as a rule the build id. */
-struct headers {
-    const char *start;
-    size_t room;                /* bytes up to the end of the page */
-    const ElfW(Phdr) *segments; /* NULL: they cannot be read */
-    int n;
-};
-
-static struct headers headers_of(const struct dl_find_object *object)
+/* Copies, since another thread may unload the object at any moment. `bytes` lie in one page. */
+static bool read_object(void *to, const char *from, size_t bytes)
 {
-    const ElfW(Ehdr) *elf = object->dlfo_map_start;
-    struct headers h = {object->dlfo_map_start, PAGE_BYTES - ((uintptr_t)elf & (PAGE_BYTES - 1)), NULL, 0};
-    if (!stack_page_is_readable((uintptr_t)elf) || memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
-        elf->e_phentsize != sizeof(ElfW(Phdr)) || elf->e_phnum > MAX_SEGMENTS || elf->e_phoff > h.room ||
-        elf->e_phoff + elf->e_phnum * sizeof(ElfW(Phdr)) > h.room)
-        return h;
-    h.segments = (const void *)(h.start + elf->e_phoff);
-    h.n = elf->e_phnum;
-    return h;
+    int error = own_memory_read(to, from, bytes);
+    if (!error || error == -EFAULT)
+        return !error;
+    if (!stack_page_is_readable((uintptr_t)from))
+        return false;
+    memcpy(to, from, bytes);
+    return true;
 }
 
-/* The notes of a segment, if it has any and they are in the first page. */
-static bool find_notes(const struct headers *headers, const ElfW(Phdr) *segment, const char **notes, size_t *bytes)
+/* The page has the program headers, and as a rule the build id. */
+#define HEAD_BYTES  1280 /* for 21 segments; few objects have more than 14. Threads may have small stacks */
+#define NOTES_BYTES 512
+
+struct headers {
+    const char *start;
+    size_t room; /* bytes up to the end of the page */
+    int n;       /* segments; 0: they cannot be read */
+    union {
+        ElfW(Ehdr) elf;
+        char bytes[HEAD_BYTES];
+    } head;
+};
+
+static ElfW(Phdr) segment_at(const struct headers *h, int i)
 {
-    *notes = headers->start + segment->p_offset;
-    *bytes = segment->p_filesz;
-    return segment->p_type == PT_NOTE && segment->p_offset < headers->room && *bytes <= headers->room - segment->p_offset;
+    ElfW(Phdr) segment;
+    memcpy(&segment, h->head.bytes + h->head.elf.e_phoff + (size_t)i * sizeof segment, sizeof segment);
+    return segment;
+}
+
+static void read_headers(struct headers *h, const struct dl_find_object *object)
+{
+    const ElfW(Ehdr) *elf = &h->head.elf;
+    h->start = object->dlfo_map_start;
+    h->room = PAGE_BYTES - ((uintptr_t)h->start & (PAGE_BYTES - 1));
+    h->n = 0;
+    if (h->room < HEAD_BYTES || !read_object(h->head.bytes, h->start, HEAD_BYTES) || memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
+        elf->e_phentsize != sizeof(ElfW(Phdr)) || elf->e_phoff > HEAD_BYTES)
+        return;
+    size_t fit = (HEAD_BYTES - elf->e_phoff) / sizeof(ElfW(Phdr));
+    h->n = elf->e_phnum < fit ? elf->e_phnum : (int)fit;
+}
+
+/* Copies the notes of a segment, if it has any and they are in the first page. Returns their bytes; 0: none. */
+static size_t read_notes(const struct headers *h, const ElfW(Phdr) *segment, char notes[NOTES_BYTES])
+{
+    if (segment->p_type != PT_NOTE || segment->p_offset >= h->room || segment->p_filesz > h->room - segment->p_offset)
+        return 0;
+    size_t bytes = segment->p_filesz < NOTES_BYTES ? segment->p_filesz : NOTES_BYTES;
+    return read_object(notes, h->start + segment->p_offset, bytes) ? bytes : 0;
 }
 
 /* ---- Identity ---- */
@@ -66,19 +92,24 @@ static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t n)
 
 /* Another object may be loaded later at the same place, with the same size: the sizes of segments and the build id tell them
  * apart. */
-static uint64_t identity_of(const struct dl_find_object *object)
+static uint64_t identity_by(const struct headers *headers, const struct dl_find_object *object)
 {
-    struct headers headers = headers_of(object);
-    const char *notes;
-    size_t bytes;
+    char notes[NOTES_BYTES];
     uint64_t h = mix(mix((uintptr_t)object->dlfo_map_start, (uintptr_t)object->dlfo_map_end), (uintptr_t)object->dlfo_eh_frame);
-    for (int i = 0; i < headers.n; i++) {
-        h = mix_bytes(h, &headers.segments[i], sizeof headers.segments[i]);
-        if (find_notes(&headers, &headers.segments[i], &notes, &bytes))
-            h = mix_bytes(h, notes, bytes);
+    for (int i = 0; i < headers->n; i++) {
+        ElfW(Phdr) segment = segment_at(headers, i);
+        h = mix_bytes(h, &segment, sizeof segment);
+        h = mix_bytes(h, notes, read_notes(headers, &segment, notes));
     }
     h = mix(h, h >> 29);
     return h ? h : 1;
+}
+
+static uint64_t identity_of(const struct dl_find_object *object)
+{
+    struct headers headers;
+    read_headers(&headers, object);
+    return identity_by(&headers, object);
 }
 
 static struct object object_of(const struct dl_find_object *found)
@@ -88,16 +119,16 @@ static struct object object_of(const struct dl_find_object *found)
 }
 
 /* Finds the loaded segment that has the header in it. */
-static bool find_section(const struct dl_find_object *object, struct eh_frame_section *section)
+static bool find_section(const struct headers *headers, const struct dl_find_object *object, struct eh_frame_section *section)
 {
     const char *start = object->dlfo_map_start, *header = object->dlfo_eh_frame;
     if (!header || header < start || header >= (const char *)object->dlfo_map_end)
         return false;
-    struct headers headers = headers_of(object);
     uintptr_t base = object->dlfo_link_map->l_addr;
-    for (int i = 0; i < headers.n; i++) {
-        uintptr_t from = base + headers.segments[i].p_vaddr, end = from + headers.segments[i].p_filesz;
-        if (headers.segments[i].p_type != PT_LOAD || (uintptr_t)header < from || (uintptr_t)header >= end)
+    for (int i = 0; i < headers->n; i++) {
+        ElfW(Phdr) segment = segment_at(headers, i);
+        uintptr_t from = base + segment.p_vaddr, end = from + segment.p_filesz;
+        if (segment.p_type != PT_LOAD || (uintptr_t)header < from || (uintptr_t)header >= end)
             continue;
         *section = (struct eh_frame_section){(const void *)from, (const void *)end, (const void *)header};
         return stack_page_is_readable((uintptr_t)header);
@@ -122,10 +153,12 @@ static COLD void add_permanent(uintptr_t address)
     struct permanent *p = &permanents[n];
     if (!address || _dl_find_object((void *)address, &found))
         return;
+    struct headers headers;
+    read_headers(&headers, &found);
     p->object = object_of(&found);
-    p->object.identity = identity_of(&found);
+    p->object.identity = identity_by(&headers, &found);
     p->object.stays = true;
-    p->has_section = find_section(&found, &p->section);
+    p->has_section = find_section(&headers, &found, &p->section);
     store_release(&n_permanents, n + 1);
 }
 
@@ -180,9 +213,11 @@ COLD bool object_find_section(uintptr_t address, struct object *object, struct e
     }
     if (_dl_find_object((void *)address, &found))
         return false;
+    struct headers headers;
+    read_headers(&headers, &found);
     *object = object_of(&found);
-    object->identity = identity_of(&found);
-    return find_section(&found, section);
+    object->identity = identity_by(&headers, &found);
+    return find_section(&headers, &found, section);
 }
 
 static bool find(uintptr_t address, struct object *object, bool with_identity)
@@ -270,13 +305,13 @@ COLD void object_describe(uintptr_t address, struct object_code *code, char *pat
     path[0] = '\0';
     if (_dl_find_object((void *)address, &found))
         return;
-    struct headers headers = headers_of(&found);
-    const char *notes;
-    size_t bytes;
+    struct headers headers;
+    char notes[NOTES_BYTES];
+    read_headers(&headers, &found);
     for (int i = 0; i < headers.n; i++) {
-        take_segment(code, &headers.segments[i], found.dlfo_link_map->l_addr, address);
-        if (find_notes(&headers, &headers.segments[i], &notes, &bytes))
-            take_build_id(code, notes, bytes);
+        ElfW(Phdr) segment = segment_at(&headers, i);
+        take_segment(code, &segment, found.dlfo_link_map->l_addr, address);
+        take_build_id(code, notes, read_notes(&headers, &segment, notes));
     }
     if (code->limit)
         find_path(code, found.dlfo_link_map->l_name, path, room);
