@@ -25,10 +25,12 @@ same() {
 }
 
 same --top 30 --sort objects --filter 'span1 > **'
-same --top 5 --by name
-same --by label:id --csv
-same --top 20 --tree
-same --top 20 --sort peak
+if at_full_length; then
+    same --top 5 --by name
+    same --by label:id --csv
+    same --top 20 --tree
+    same --top 20 --sort peak
+fi
 
 report --diff --top 20 small large > from_file
 report --diff --top 20 small <(cat large) > from_pipe

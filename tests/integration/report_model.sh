@@ -40,7 +40,7 @@ model() {
 # With labels that come again on a path, a sample does not say which contexts are above its own
 for seed in ${SEEDS:-1}; do
     model "$seed"
-    model "$((seed + 1))000" once
+    ! at_full_length || model "$((seed + 1))000" once
     model "$((seed + 2))000000" stacks
 done
 finish

@@ -87,6 +87,11 @@ need() {
     done
 }
 
+# Whether long tests are to do all that they can: see tools/test.
+at_full_length() {
+    [ "${TEST_PERCENT:-100}" -ge 100 ]
+}
+
 # await COMMAND…: waits until it succeeds, in silence; fails where it did not in 600 s
 await() {
     local end=$((SECONDS + 600))
