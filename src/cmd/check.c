@@ -53,13 +53,17 @@ static int read_options(struct options *options, int argc, char **argv)
     return cmd_options(argc, argv, rows, OPTIONS_FIRST);
 }
 
-/* The tests may take an hour: what cannot be written is refused before. Returns OPTIONS_READ if all can. */
+/* The tests may take an hour: what cannot be written is refused before. The files may lie in the directory of the dumps. Returns
+ * OPTIONS_READ if all can. */
 static int check_outputs(const struct options *options)
 {
     const struct cmd_output outputs[] = {{"--junit", options->junit}, {"--markdown", options->markdown}};
-    int status = cmd_output_files(outputs, 2);
+    char dump_dir[PATH_MAX];
+    int status = options->dump_dir ? cmd_no_stdout("--dump-dir", options->dump_dir) : 0;
     if (status == 0 && options->dump_dir)
-        status = cmd_no_stdout("--dump-dir", options->dump_dir);
+        status = run_dump_dir_choose(dump_dir, &(struct run_options){.dump_dir = options->dump_dir}, NULL, true);
+    if (status == 0)
+        status = cmd_output_files(outputs, 2);
     return status == 0 ? OPTIONS_READ : status;
 }
 
@@ -85,7 +89,7 @@ static int make_alerts(char alerts[CONF_STRING_BYTES], const struct check *check
 /* Keys that JESPAN_CONF of the environment must not change: all dumps of the run must be there to be checked. */
 #define CONF                                                                                                           \
     "reading_interval_ms:10,dump_format:pprof,dump_keep:0,dump_dir_files:0,dump_dir_bytes:0,"                          \
-    "dump_at_exit_min_ms:0,peak_looks_percent:100,contexts_kept:16777216"
+    "dump_at_exit:true,dump_at_exit_min_ms:0,peak_looks_percent:100,contexts_kept:16777216"
 
 /* Becomes the program. A process between it and the check waits for the sidecar, as process 1 of a container does. */
 static _Noreturn void become_program(const struct options *options, const char *directory, const char *alerts, char **words, int n)
@@ -245,6 +249,7 @@ static int run(int argc, char **argv)
     text_init();
     if (status == OPTIONS_READ)
         status = check_program(&options, argv + optind, argc - optind);
+    run_dump_dir_undo(); /* if it has no dump */
     check_free(&options.check);
     return status;
 }

@@ -41,7 +41,7 @@ static int start(const struct run_options *options, char **argv)
     if (status == 0)
         status = run_library_find(&library, options->lib);
     if (status == 0 && run_wants_dumps(options))
-        status = run_dump_dir_choose(dump_dir, options, run_dump_dir_name(directory, argv[0], getpid()));
+        status = run_dump_dir_choose(dump_dir, options, run_dump_dir_name(directory, argv[0], getpid()), false);
     if (status == 0)
         status = run_check_files(options); /* they may lie in that directory */
     if (status == 0)

@@ -74,8 +74,9 @@ bool run_wants_dumps(const struct run_options *options);
 const char *run_dump_dir_name(char directory[PATH_MAX], const char *program, pid_t pid);
 
 /* Sets `dump_dir` (PATH_MAX bytes) to an absolute path that exists and can be written to. Sets it to "" if the user's
- * configuration names the directory, which is then left to the library. Returns 0 or STATUS_PREPARE. */
-int run_dump_dir_choose(char *dump_dir, const struct run_options *options, const char *by_default);
+ * configuration names the directory, which is then left to the library; and, unless `needs_one`, with a warning, if `by_default` cannot be
+ * made. Returns 0 or STATUS_PREPARE. */
+int run_dump_dir_choose(char *dump_dir, const struct run_options *options, const char *by_default, bool needs_one);
 
 /* Removes the directories that run_dump_dir_choose() has created, as long as they are empty. */
 void run_dump_dir_undo(void);

@@ -164,7 +164,7 @@ static const char *why_unusable(char *path, const char *wanted)
     return strchr(path, ',') ? "JESPAN_CONF cannot name a path with a ','" : "JESPAN_CONF cannot name a path this long";
 }
 
-int run_dump_dir_choose(char *dump_dir, const struct run_options *options, const char *by_default)
+int run_dump_dir_choose(char *dump_dir, const struct run_options *options, const char *by_default, bool needs_one)
 {
     dump_dir[0] = '\0';
     if (options->dump_dir)
@@ -174,8 +174,12 @@ int run_dump_dir_choose(char *dump_dir, const struct run_options *options, const
     const char *reason = why_unusable(dump_dir, by_default);
     if (!reason)
         return 0;
-    cmd_warning("no dumps will be written: '%s' cannot be created: %s; name a directory with --dump-dir", by_default, reason);
     dump_dir[0] = '\0';
+    if (needs_one) {
+        cmd_error("'%s' cannot be created: %s; name a directory with --dump-dir", by_default, reason);
+        return STATUS_PREPARE;
+    }
+    cmd_warning("no dumps will be written: '%s' cannot be created: %s; name a directory with --dump-dir", by_default, reason);
     return 0;
 }
 

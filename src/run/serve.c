@@ -38,7 +38,7 @@ static int make_conf(const struct run_options *options, pid_t pid)
     int status = run_library_find(&library, options->lib); /* for its modules */
     default_directory(directory, pid);
     if (status == 0 && run_wants_dumps(options))
-        status = run_dump_dir_choose(dump_dir, options, directory);
+        status = run_dump_dir_choose(dump_dir, options, directory, true);
     if (status == 0)
         status = run_conf_make(&text, options, dump_dir, &library, pid);
     if (status == 0 && setenv("JESPAN_CONF", text, 1) != 0) {

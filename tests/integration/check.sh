@@ -72,10 +72,20 @@ test_many_contexts() {
 # Dumps that JESPAN_CONF would remove or leave out are there: a broken rule never holds because its dump is gone.
 test_environment() {
     local key
-    for key in dump_keep:1 dump_dir_files:1 dump_dir_bytes:1 dump_format:folded; do
+    for key in dump_keep:1 dump_dir_files:1 dump_dir_bytes:1 dump_format:folded dump_at_exit:false; do
         JESPAN_CONF=$key check --max 'work<1M' --dump-dir "with_$key" -- work 8000000 await "with_$key/*.alert.*" drop
         equal "status with $key" "$status" 3
     done
+}
+
+# The files may lie in the directory of the dumps, which need not be there. If nothing is run, it is not left behind.
+test_files_in_dump_dir() {
+    check --max 'work<64M' --dump-dir new/dumps --junit new/dumps/j.xml --markdown new/dumps/m.md -- work 8000000 drop
+    equal "status" "$status" 0
+    [ -s new/dumps/j.xml ] && [ -s new/dumps/m.md ] || fail "no file in the directory of the dumps"
+    check --max 'work<64M' --dump-dir not/made --junit nowhere/j.xml -- work 8000000 drop
+    equal "status where a file cannot be written" "$status" 125
+    [ ! -e not ] || fail "a directory is left behind"
 }
 
 # The limits of a `jespan run` around it or inside do not keep a short program's dump away.
@@ -187,6 +197,7 @@ test_exit
 test_before_exit
 test_many_contexts
 test_environment
+test_files_in_dump_dir
 test_nested
 test_outlived
 test_program_status
