@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/process_stat.h"
 #include "console/command.h"
 #include "sidecar/ending.h"
 #include "top.h"
@@ -174,12 +175,10 @@ void top_take_threads(struct top *top, struct view_threads *threads)
     top->threads_time_ns = now;
 }
 
-static int read_process(struct top *top)
+/* Takes the snapshot, and reads the threads. */
+static int take_reading(struct top *top, struct snapshot *s)
 {
     struct view_threads threads;
-    struct snapshot *s = view_snapshot(top->process, NULL); /* if it fails, the one before is shown */
-    if (!s)
-        return -errno;
     snapshot_free(top->snapshot);
     top->snapshot = s;
     int error = view_threads_read(&threads, top->process, VIEW_MOST_CELLS);
@@ -188,17 +187,49 @@ static int read_process(struct top *top)
     return error;
 }
 
-/* Another program in the same process is another one to watch. */
+static int read_process(struct top *top)
+{
+    struct snapshot *s = view_snapshot(top->process, NULL); /* if it fails, the one before is shown */
+    return s ? take_reading(top, s) : -errno;
+}
+
+/* Another program in the same process is another one to watch. If it cannot be read, the figures of the one before are still shown,
+ * whose names lie in its view. */
 static int read_again(struct top *top)
 {
+    struct view *process;
+    int error = view_open(&process, top->pid);
+    if (error)
+        return error;
+    struct snapshot *s = view_snapshot(process, NULL);
+    if (!s) {
+        error = -errno;
+        view_close(process);
+        return error;
+    }
     snapshot_free(top->snapshot);
     top->snapshot = NULL;
     view_close(top->process);
-    top->process = NULL;
+    top->process = process;
     memset(top->before, 0xff, top->n_before * sizeof *top->before);
-    int error = view_open(&top->process, top->pid);
     read_name(top->name, top->pid);
-    return error ? error : read_process(top);
+    return take_reading(top, s);
+}
+
+static bool has_ended(pid_t pid)
+{
+    struct process_stat stat;
+    return !process_stat_read(&stat, pid) || strchr("ZX", process_stat_state(&stat));
+}
+
+/* Why there are no more readings. NULL: there may be some; a program that began just now cannot be read yet. */
+static const char *why_ended(struct top *top, int error)
+{
+    if (error == -ESRCH || ((error == -ENOENT || error == -EAGAIN) && has_ended(top->pid)))
+        return "the process has ended";
+    if (error == -ENOENT)
+        return "the process executes a program without jespan now";
+    return error == -EAGAIN ? NULL : view_error_text(error);
 }
 
 /* Sets top->ended if there are no more readings. */
@@ -212,7 +243,7 @@ static int read_source(struct top *top)
     if (error == -ENOENT)
         error = read_again(top);
     if (error && error != -ENOMEM)
-        top->ended = error == -ESRCH || error == -ENOENT || error == -EAGAIN ? "the process has ended" : view_error_text(error);
+        top->ended = why_ended(top, error);
     return error == -ENOMEM ? error : 0;
 }
 

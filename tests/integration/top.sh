@@ -51,8 +51,8 @@ equal "limits" "$(view limits)" " IN USE USED LIMIT SOFT REFUSED CONTEXT, WITH A
  224.0 KiB 0.0% 1.0 GiB - 0 request > cache
  112.0 KiB 2.7% 4.0 MiB 1.0 MiB 0 request > parse {route=/doc}"
 equal "stacks" "$(view stacks | head -n 3)" " IN USE GROWTH/s OBJECTS STACK, FROM THE CALL THAT ALLOCATED
- 224.0 KiB 0 1 cache top_program.c:20 < main top_program.c:28 in request > cache
- 112.0 KiB 0 1 parse top_program.c:13 < main top_program.c:27 in request > parse {route=/doc}"
+ 224.0 KiB 0 1 cache top_program.c:22 < main top_program.c:30 in request > cache
+ 112.0 KiB 0 1 parse top_program.c:15 < main top_program.c:29 in request > parse {route=/doc}"
 equal "stacks: --filter" "$("$JESPAN_CMD" top --once --interval 0.1 --view stacks --filter PARSE "$pid" | sed 1,2d | wc -l)" 1
 equal "a view without rows" "$("$JESPAN_CMD" top --once --interval 0.1 --view arenas --filter fish "$pid" | sed 1,2d)" ""
 mkfifo "$scratch/none"
@@ -150,11 +150,11 @@ if have tmux && grep -q '^#define JESPAN_WITH_NCURSES 1' "$top_builddir/config.h
     expect "no limit of that name" lacks "parse"
     tm send-keys / Enter
     tm send-keys 5
-    expect "stacks" shows "STACK" "cache top_program.c:20 < "
+    expect "stacks" shows "STACK" "cache top_program.c:22 < "
     tm send-keys h
     expect "the keys" shows "3 4 5 .*arenas, limits, stacks" "any key: back"
     tm send-keys q
-    expect "the keys are gone" shows "STACK" "cache top_program.c:20 < " "view: stacks"
+    expect "the keys are gone" shows "STACK" "cache top_program.c:22 < " "view: stacks"
     tm send-keys v '?'
     expect "the keys again" shows "any key: back"
     tm send-keys 4
@@ -178,8 +178,37 @@ if tm has-session 2> "$scratch/none"; then
     tm send-keys q
     expect "the status" shows "status 0"
 fi
+
+# A program without jespan, executed by the same process. The last figures stay.
+mkfifo "$scratch/again"
+first=$pid
+"$scratch/top_program" sleep 1000 < "$scratch/again" > "$scratch/begun" &
+pid=$!
+exec 3> "$scratch/again"
+await grep -q ready "$scratch/begun"
+"$JESPAN_CMD" top --interval 0.1 --count 0 "$pid" 3>&- > "$scratch/table" 2> "$scratch/executes" &
+other=$!
+if tm has-session 2> /dev/null; then
+    tm kill-session
+    await watch LC_ALL=C.UTF-8
+    expect "before it executes" shows "top_program $pid  in use" "parse"
+fi
+await grep -q parse "$scratch/table"
+exec 3>&-
+if tm has-session 2> /dev/null; then
+    expect "after it executed" shows "ENDED" "parse" "executes a program without jespan"
+    tm send-keys t t 2 1
+    expect "keys after it executed" shows "ENDED" "parse" "executes a program without jespan"
+    tm send-keys q
+    expect "the status" shows "status 0"
+fi
+wait "$other" || fail_with "the batch, after it executed: status $?" "$scratch/executes"
+grep -qx "jespan: $pid: the process executes a program without jespan now" "$scratch/executes" ||
+    fail_with "the batch, after it executed" "$scratch/executes"
+kill "$pid"
+
 status=0
 wait "$batch" || status=$?
 equal "the batch: status" "$status" 0
-equal "the batch: its end" "$(cat "$scratch/err")" "jespan: $pid: the process has ended"
+equal "the batch: its end" "$(cat "$scratch/err")" "jespan: $first: the process has ended"
 finish

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Allocates as many bytes as each line of its input says, in `request > cache`, and keeps them. Ends with its input. */
+/* Allocates as many bytes as each line of its input says, in `request > cache`, and keeps them. At the end of its input, executes
+ * its arguments, or ends. */
 #include <jespan/jespan.h>
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static void *kept[1000];
 
@@ -20,7 +22,7 @@ static void cache(size_t bytes)
     kept[n++ % 1000] = malloc(bytes);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     char line[64];
     JESPAN("request");
@@ -33,5 +35,5 @@ int main(void)
         puts("ready");
         fflush(stdout);
     }
-    return 0;
+    return argc > 1 ? execvp(argv[1], argv + 1) : 0;
 }
