@@ -96,7 +96,16 @@ static int open_kills(pid_t pid)
 void ending_watch(struct ending_watch *w, pid_t pid, int pidfd)
 {
     *w = (struct ending_watch){.pid = pid, .pidfd = pidfd, .kills_fd = open_kills(pid)};
-    w->kills = read_kills(w->kills_fd);
+    w->kills = w->later_kills = read_kills(w->kills_fd);
+}
+
+void ending_look(struct ending_watch *w, uint64_t now_ns)
+{
+    if (now_ns < w->next_look_ns)
+        return;
+    w->next_look_ns = now_ns + ENDING_LOOK_EVERY_NS;
+    w->kills = w->later_kills;
+    w->later_kills = read_kills(w->kills_fd);
 }
 
 void ending_forget(struct ending_watch *w)

@@ -16,7 +16,8 @@ struct ending_watch {
     pid_t pid;
     int pidfd;
     int kills_fd; /* a file with a line "oom_kill N" that concerns the process; -1: none */
-    uint64_t kills;
+    uint64_t kills, later_kills; /* by the last look but one, and by the last; they are ENDING_LOOK_EVERY_NS apart or more */
+    uint64_t next_look_ns;
 };
 
 struct ending {
@@ -29,6 +30,11 @@ struct ending {
 
 /* Called while the process lives. `pidfd` remains the caller's. */
 void ending_watch(struct ending_watch *w, pid_t pid, int pidfd);
+
+/* Called again and again while the process lives, so that only kills of the last seconds count: others in the same cgroup may be
+ * killed too, and the file may be about the whole machine. A process that is killed may live on for seconds. */
+#define ENDING_LOOK_EVERY_NS UINT64_C(5000000000)
+void ending_look(struct ending_watch *w, uint64_t now_ns);
 void ending_forget(struct ending_watch *w);
 
 /* Called once the pidfd is readable. */

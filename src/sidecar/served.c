@@ -297,6 +297,7 @@ static void read_program(struct served *p)
 {
     uint64_t began_ns = now_ns();
     bool is_dump_due = began_ns >= p->next_dump_ns;
+    ending_look(&p->watch, began_ns);
     struct snapshot *s = readings_next(p->readings);
     if (s)
         served_note_figures(p, s);
