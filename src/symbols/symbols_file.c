@@ -151,6 +151,21 @@ static bool find_segment(const struct symbols_file *file, uint32_t flags, GElf_P
     return false;
 }
 
+/* How much farther from the start code is in memory than in the file. A file of debug information does not have the offsets of the
+ * file with the code. lld gives a segment the first offset after the segment before it that has the same place in a page as its
+ * address, and the address is on a later page. */
+static uint64_t compute_distance(const struct symbols_file *file, size_t code)
+{
+    GElf_Phdr segment;
+    uint64_t start = 0, end = 0;
+    for (size_t at = 0; at <= code && find_segment(file, 0, &segment, &at); at++) {
+        start = end + ((segment.p_vaddr - end) & (segment.p_align - 1));
+        end = start + segment.p_memsz;
+    }
+    return segment.p_vaddr - start;
+}
+
+/* GNU ld puts code at the start of a page, and at the same distance from the start in the file and in memory, nearly always. */
 static void read_segments(struct symbols_file *file)
 {
     GElf_Phdr segment;
@@ -159,10 +174,11 @@ static void read_segments(struct symbols_file *file)
         file->first_address = segment.p_vaddr - segment.p_offset;
     at = 0;
     file->only_debug = find_segment(file, PF_X, &segment, &at) && segment.p_filesz == 0;
+    if (file->only_debug && segment.p_align > 1 && segment.p_vaddr % segment.p_align != 0)
+        file->first_address = compute_distance(file, at);
 }
 
-/* A file of debug information has no code, and its offsets differ. Linkers put code at the same distance from the start
- * in the file and in memory, nearly always. */
+/* A file of debug information has no code, and its offsets differ. */
 uint64_t symbols_file_address(const struct symbols_file *file, uint64_t offset)
 {
     GElf_Phdr segment;

@@ -15,7 +15,7 @@ struct symbols_file {
     Elf *elf;
     uint64_t bias;           /* an address of the binary + bias = an address of libdwfl's */
     bool only_debug;         /* it is a file of debug information: its code and offsets are gone */
-    uint64_t first_address;  /* of the first segment that is loaded */
+    uint64_t first_address;  /* of the first byte, if all bytes have the distance of the first segment (only_debug: of code) */
 };
 
 /* Returns false, with the reason, if there is no such binary. */
