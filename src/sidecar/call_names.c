@@ -3,7 +3,8 @@
  *
  * A call is asked for once: if nothing is found, it has no functions for good. If the process that answers is killed, the binaries that
  * it left out are asked for once more, each one alone, so that one of them costs no names of others. When the memory is full, calls
- * that the present request does not have are forgotten. If all of it is theirs, the others stay without names. */
+ * that the present request does not have are forgotten, and binaries without calls too. If all of it is theirs, the others stay
+ * without names. */
 #include "sidecar/call_names.h"
 
 #include <pthread.h>
@@ -21,12 +22,13 @@
 
 struct binary {
     uint64_t identity;
+    bool is_used; /* by a call that stays: only while others are forgotten */
     char path[];
 };
 
 struct call {
     struct call *next; /* in its bucket */
-    const struct binary *binary;
+    struct binary *binary;
     uint64_t offset;
     uint32_t request;     /* the last one that had it */
     uint32_t n_functions;
@@ -168,7 +170,7 @@ static bool start_thread(void)
 /* ---- The calls ---- */
 
 /* NULL: it is not known. */
-static const struct binary *find_binary(const struct service_call *call)
+static struct binary *find_binary(const struct service_call *call)
 {
     for (size_t i = 0; i < names.n_binaries; i++)
         if (names.binaries[i]->identity == call->identity && strcmp(names.binaries[i]->path, call->path) == 0)
@@ -176,8 +178,8 @@ static const struct binary *find_binary(const struct service_call *call)
     return NULL;
 }
 
-/* They are kept for good. NULL: there are too many, or there is no memory. */
-static const struct binary *add_binary(const struct service_call *call)
+/* NULL: there are too many, or there is no memory. */
+static struct binary *add_binary(const struct service_call *call)
 {
     if (names.n_binaries == MOST_BINARIES
         || array_reserve(&names.binaries, &names.binaries_room, names.n_binaries + 1, sizeof *names.binaries))
@@ -185,7 +187,7 @@ static const struct binary *add_binary(const struct service_call *call)
     struct binary *made = malloc(sizeof *made + strlen(call->path) + 1);
     if (!made)
         return NULL;
-    made->identity = call->identity;
+    *made = (struct binary){.identity = call->identity};
     strcpy(made->path, call->path);
     return names.binaries[names.n_binaries++] = made;
 }
@@ -205,12 +207,27 @@ static struct call *find_call(const struct service_call *call)
     return found;
 }
 
+static void forget_unused_binaries(void)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < names.n_binaries; i++) {
+        if (names.binaries[i]->is_used)
+            names.binaries[n++] = names.binaries[i];
+        else
+            free(names.binaries[i]);
+    }
+    names.n_binaries = n;
+}
+
 /* Forgets all calls that this request does not have. */
 static void forget_others(void)
 {
+    for (size_t i = 0; i < names.n_binaries; i++)
+        names.binaries[i]->is_used = false;
     for (struct call **bucket = names.buckets; bucket < names.buckets + BUCKETS; bucket++)
         for (struct call **at = bucket, *call; (call = *at);) {
             if (call->request == names.request || call->is_asked) {
+                call->binary->is_used = true;
                 at = &call->next;
                 continue;
             }
@@ -220,17 +237,18 @@ static void forget_others(void)
             free(call->functions);
             free(call);
         }
+    forget_unused_binaries();
 }
 
 static bool is_full(void)
 {
-    return names.n_calls == MOST_CALLS || names.bytes > MOST_TEXT_BYTES / 2;
+    return names.n_calls == MOST_CALLS || names.n_binaries == MOST_BINARIES || names.bytes > MOST_TEXT_BYTES / 2;
 }
 
 /* Has it asked for. NULL: there is no room, or no memory. */
 static struct call *add_call(const struct service_call *call)
 {
-    const struct binary *binary = find_binary(call);
+    struct binary *binary = find_binary(call);
     if (names.n_calls == MOST_CALLS || (!binary && !(binary = add_binary(call)))
         || array_reserve(&names.wanted, &names.wanted_room, names.n_wanted + 1, sizeof *names.wanted))
         return NULL;
@@ -242,32 +260,35 @@ static struct call *add_call(const struct service_call *call)
     return names.wanted[names.n_wanted++] = *bucket = made;
 }
 
-/* Marks the calls that are known, and returns whether all are. */
-static bool mark_known(const struct service_call *calls, size_t n)
+/* Marks the calls that are known. */
+static void mark_known(const struct service_call *calls, size_t n)
 {
-    bool are_all = true;
     names.request++;
     for (size_t i = 0; i < n; i++) {
         struct call *known = calls[i].path ? find_call(&calls[i]) : NULL;
-        are_all &= known || !calls[i].path;
         if (known)
             known->request = names.request;
     }
-    return are_all;
 }
 
 size_t call_names_find(struct service_call *calls, size_t n)
 {
     size_t n_asked = 0;
+    bool has_forgotten = false;
     pthread_mutex_lock(&mutex);
-    if (!mark_known(calls, n) && is_full())
-        forget_others();
+    mark_known(calls, n);
     for (size_t i = 0; i < n; i++) {
         calls[i].functions = NULL;
         calls[i].n_functions = 0;
         struct call *call = calls[i].path ? find_call(&calls[i]) : NULL;
-        if (!call && calls[i].path && (call = add_call(&calls[i])))
-            call->request = names.request;
+        if (!call && calls[i].path) {
+            if (!has_forgotten && is_full()) {
+                forget_others();
+                has_forgotten = true;
+            }
+            if ((call = add_call(&calls[i])))
+                call->request = names.request;
+        }
         if (!call)
             continue;
         n_asked += call->is_asked && !call->has_answer;

@@ -158,6 +158,28 @@ static void test_binaries(void **state)
     assert_int_equal(names.n_binaries, MOST_BINARIES);
     assert_int_equal(calls[0].n_functions, N_NAMES);
     assert_int_equal(calls[MOST_BINARIES + 9].n_functions, 0);
+    for (uint32_t i = 0; i < 10; i++) /* the others are forgotten, and nine of these are new */
+        calls[i].path = paths[MOST_BINARIES + i];
+    calls[9].path = paths[7];
+    assert_int_equal(await(10), 9);
+    assert_int_equal(names.n_binaries, 10);
+    for (uint32_t i = 0; i < 10; i++)
+        assert_int_equal(calls[i].n_functions, N_NAMES);
+}
+
+/* The table becomes full in the middle of a request. */
+static void test_full_later(void **state)
+{
+    static char paths[MOST_BINARIES][16];
+    (void)state;
+    for (uint32_t i = 0; i < MOST_BINARIES; i++)
+        snprintf(paths[i], sizeof paths[i], "/l/%u", i);
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < MOST_BINARIES / 2 + 10; i++)
+            calls[i] = (struct service_call){.path = paths[i], .identity = round, .offset = 2};
+        assert_int_equal(await(MOST_BINARIES / 2 + 10), MOST_BINARIES / 2 + 10);
+        assert_int_equal(calls[MOST_BINARIES / 2 + 9].n_functions, N_NAMES);
+    }
 }
 
 /* Asks for two calls of each of three files. The process is killed so many times at the second one. */
@@ -191,7 +213,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nobody_waits), cmocka_unit_test(test_once),     cmocka_unit_test(test_full),
         cmocka_unit_test(test_long_names),   cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_binaries),
+        cmocka_unit_test(test_binaries),     cmocka_unit_test(test_full_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
