@@ -18,6 +18,7 @@
 /* A file that has code of the process. */
 struct binary {
     char path[PATH_MAX + 32];
+    char build_id[2 * PROGRAM_BUILD_ID_BYTES + 1];
     uint64_t identity; /* 0: it cannot be opened, or another file has its name now */
 };
 
@@ -34,6 +35,7 @@ static void find_binary(struct binary *b, const struct code_maps *maps, const st
     if (fstat(fd, &file) == 0) {
         const uint64_t key[] = {file.st_dev, file.st_ino, (uint64_t)file.st_size, (uint64_t)file.st_mtim.tv_sec,
                                 (uint64_t)file.st_mtim.tv_nsec};
+        pprof_head_build_id(b->build_id, fd, 0);
         b->identity = hash_bytes(HASH_START, key, sizeof key);
         if (maps->pid && (stat(map->file, &ours) || ours.st_dev != file.st_dev || ours.st_ino != file.st_ino))
             code_maps_path_in_root(b->path, sizeof b->path, maps, map);
@@ -54,7 +56,8 @@ static void describe_calls(struct calls *c, struct service_call *described, stru
         }
         struct binary *b = map ? &binaries[map->id - 1] : NULL;
         if (b && b->identity)
-            described[i] = (struct service_call){.path = b->path, .identity = b->identity, .offset = address - map->start + map->offset};
+            described[i] = (struct service_call){
+                .path = b->path, .build_id = b->build_id, .identity = b->identity, .offset = address - map->start + map->offset};
     }
 }
 

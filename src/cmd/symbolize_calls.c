@@ -28,6 +28,7 @@
 
 struct questions {
     const char *path; /* of the present binary */
+    char build_id[CALL_NAMES_BUILD_ID_BYTES];
     uint64_t *offsets;
     size_t n, room;
     uint32_t first;   /* the first one of the present binary */
@@ -88,7 +89,7 @@ static int take(void *data, const struct symbols_found *found)
 static void answer(struct questions *q, const char *path)
 {
     char reason[SYMBOLS_REASON_BYTES];
-    struct symbols_wanted wanted = {path, "", q->offsets, q->n};
+    struct symbols_wanted wanted = {path, q->build_id, q->offsets, q->n};
     q->path = path;
     if (q->n > 0)
         symbols_find(&wanted, take, q, reason);
@@ -110,15 +111,18 @@ int symbolize_calls(void)
         at = fread(text + bytes, 1, room - bytes, stdin);
         bytes += at;
     } while (at > 0);
-    for (at = 0; bytes - at >= sizeof question; at += question.path_bytes) {
+    for (at = 0; bytes - at >= sizeof question; at += question.path_bytes + question.build_id_bytes) {
         memcpy(&question, text + at, sizeof question);
         at += sizeof question;
-        if (question.path_bytes > bytes - at || question.path_bytes >= sizeof path)
+        if (question.path_bytes >= sizeof path || question.build_id_bytes >= sizeof q.build_id
+            || question.path_bytes + question.build_id_bytes > bytes - at)
             return STATUS_USAGE;
         if (question.path_bytes > 0) {
             answer(&q, path);
             memcpy(path, text + at, question.path_bytes);
             path[question.path_bytes] = '\0';
+            memcpy(q.build_id, text + at + question.path_bytes, question.build_id_bytes);
+            q.build_id[question.build_id_bytes] = '\0';
         }
         if (array_reserve(&q.offsets, &q.room, q.n + 1, sizeof *q.offsets))
             return STATUS_PREPARE;

@@ -75,6 +75,7 @@ struct service_function {
 /* A call in a binary. */
 struct service_call {
     const char *path;  /* of the binary, as the host opens it; "[vdso]"; NULL: there is none, and no names */
+    const char *build_id; /* of the binary, in hexadecimal digits; "": it has none */
     uint64_t identity; /* differs between two files with the same path */
     uint64_t offset;   /* in the file */
     /* name_calls() sets these: the function that the call is in, then those that were inlined there. */

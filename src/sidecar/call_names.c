@@ -8,6 +8,7 @@
 #include "sidecar/call_names.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@
 struct binary {
     uint64_t identity;
     bool is_used; /* by a call that stays: only while others are forgotten */
+    char build_id[CALL_NAMES_BUILD_ID_BYTES];
     char path[];
 };
 
@@ -57,8 +59,7 @@ static pthread_cond_t is_wanted = PTHREAD_COND_INITIALIZER;
 struct batch {
     struct call **calls; /* sorted */
     size_t n;
-    const char **paths;
-    uint64_t *offsets;
+    struct call_names_call *questions; /* about them */
 };
 
 static int compare(const void *a, const void *b)
@@ -100,8 +101,8 @@ static void take(void *data, uint32_t i, const struct service_function *function
 
 static bool ask_some(const struct batch *all, size_t first, size_t n)
 {
-    struct batch some = {all->calls + first, n, all->paths + first, all->offsets + first};
-    return call_names_ask(some.paths, some.offsets, (uint32_t)n, take, &some);
+    struct batch some = {all->calls + first, n, all->questions + first};
+    return call_names_ask(some.questions, (uint32_t)n, take, &some);
 }
 
 /* Asks for those binaries that have calls without an answer. Only this thread writes has_answer. */
@@ -119,16 +120,14 @@ static void ask_again(const struct batch *b)
 static void ask(struct batch *b)
 {
     qsort(b->calls, b->n, sizeof *b->calls, compare);
-    b->paths = calloc(b->n, sizeof *b->paths);
-    b->offsets = calloc(b->n, sizeof *b->offsets);
-    for (size_t i = 0; i < b->n && b->paths && b->offsets; i++) {
-        b->paths[i] = b->calls[i]->binary->path;
-        b->offsets[i] = b->calls[i]->offset;
+    b->questions = calloc(b->n, sizeof *b->questions);
+    for (size_t i = 0; i < b->n && b->questions; i++) {
+        const struct call *call = b->calls[i];
+        b->questions[i] = (struct call_names_call){call->binary->path, call->binary->build_id, call->offset};
     }
-    if (b->paths && b->offsets && !ask_some(b, 0, b->n))
+    if (b->questions && !ask_some(b, 0, b->n))
         ask_again(b);
-    free(b->paths);
-    free(b->offsets);
+    free(b->questions);
 }
 
 static void *run(void *unused)
@@ -188,6 +187,7 @@ static struct binary *add_binary(const struct service_call *call)
     if (!made)
         return NULL;
     *made = (struct binary){.identity = call->identity};
+    snprintf(made->build_id, sizeof made->build_id, "%s", call->build_id);
     strcpy(made->path, call->path);
     return names.binaries[names.n_binaries++] = made;
 }

@@ -21,11 +21,13 @@ size_t call_names_find(struct service_call *calls, size_t n);
 #define CALL_NAMES_TEXT_BYTES 256 /* of a name or a file, with the 0 at its end; a longer one is cut */
 #define CALL_NAMES_FUNCTIONS 64   /* at one call */
 
-/* A question, followed by the bytes of the path. The path is that of the question before it if there are none. Questions are
- * sorted by path and offset. */
+#define CALL_NAMES_BUILD_ID_BYTES 129 /* hexadecimal, with the 0 at its end */
+
+/* A question, followed by the bytes of the path and of the build id. Without a path, both are those of the question before it.
+ * Questions are sorted by binary and offset. */
 struct call_names_question {
     uint64_t offset;
-    uint32_t path_bytes;
+    uint32_t path_bytes, build_id_bytes;
 };
 
 /* The functions of a question, followed by them. */
@@ -38,9 +40,15 @@ struct call_names_function {
     uint32_t line, role, name_bytes, file_bytes;
 };
 
-/* Calls take() for each call whose functions are found, in any order. The texts are valid during the call. `paths` and `offsets`
- * have n members. Returns false if the process did not end well: it may have left out any of them. */
-bool call_names_ask(const char *const *paths, const uint64_t *offsets, uint32_t n,
+/* A call that is asked for. Another file at the path, with another build id, gives no names. */
+struct call_names_call {
+    const char *path, *build_id;
+    uint64_t offset;
+};
+
+/* Calls take() for each of n calls whose functions are found, in any order. The texts are valid during the call. Returns false if the
+ * process did not end well: it may have left out any of them. */
+bool call_names_ask(const struct call_names_call *calls, uint32_t n,
                     void (*take)(void *data, uint32_t i, const struct service_function *functions, uint32_t n_functions), void *data);
 
 #endif

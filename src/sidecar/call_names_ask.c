@@ -65,13 +65,22 @@ static pid_t start(int in, int out)
 
 /* ---- Questions and answers. The process reads all questions before it answers ---- */
 
-static void send_questions(FILE *to, const char *const *paths, const uint64_t *offsets, uint32_t n)
+static bool is_same_binary(const struct call_names_call *a, const struct call_names_call *b)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        bool is_same = i > 0 && (paths[i] == paths[i - 1] || strcmp(paths[i], paths[i - 1]) == 0);
-        struct call_names_question question = {.offset = offsets[i], .path_bytes = is_same ? 0 : (uint32_t)strlen(paths[i])};
+    return a->path == b->path || (strcmp(a->path, b->path) == 0 && strcmp(a->build_id, b->build_id) == 0);
+}
+
+static void send_questions(FILE *to, const struct call_names_call *calls, uint32_t n)
+{
+    for (const struct call_names_call *call = calls; call < calls + n; call++) {
+        struct call_names_question question = {.offset = call->offset};
+        if (call == calls || !is_same_binary(call, call - 1)) {
+            question.path_bytes = (uint32_t)strlen(call->path);
+            question.build_id_bytes = (uint32_t)strlen(call->build_id);
+        }
         fwrite(&question, sizeof question, 1, to);
-        fwrite(paths[i], 1, question.path_bytes, to);
+        fwrite(call->path, 1, question.path_bytes, to);
+        fwrite(call->build_id, 1, question.build_id_bytes, to);
     }
 }
 
@@ -123,7 +132,7 @@ static FILE *open_stream(int fd, const char *mode)
     return made;
 }
 
-bool call_names_ask(const char *const *paths, const uint64_t *offsets, uint32_t n,
+bool call_names_ask(const struct call_names_call *calls, uint32_t n,
                     void (*take)(void *data, uint32_t i, const struct service_function *functions, uint32_t n_functions), void *data)
 {
     int in[2], out[2];
@@ -139,7 +148,7 @@ bool call_names_ask(const char *const *paths, const uint64_t *offsets, uint32_t 
     close(out[1]);
     FILE *to = open_stream(in[1], "w"), *from = open_stream(out[0], "r");
     if (to && pid > 0)
-        send_questions(to, paths, offsets, n);
+        send_questions(to, calls, n);
     if (to)
         fclose(to);
     if (from && pid > 0)

@@ -7,7 +7,7 @@
 # shellcheck source=tests/support/pprof_tool.sh
 . "$(dirname "$0")/../support/pprof_tool.sh"
 
-need addr2line readelf objcopy strip python3 ld
+need addr2line readelf objcopy strip python3 ld nm
 unset DEBUGINFOD_URLS
 sources=$top_srcdir/tests/integration
 compilers=("$CXX") # a command, which may have arguments: ccache g++
@@ -130,9 +130,32 @@ test_build_id() {
     grep -q call_back "$scratch/raw_named" || fail_with "another build id: the library has no names" "$scratch/raw_named"
 }
 
+# ask_call PATH ID OFFSET: what the sidecar is told of a call, in $scratch/answer
+ask_call() {
+    python3 -c 'import struct, sys
+path, build_id = (text.encode() for text in sys.argv[1:3])
+sys.stdout.buffer.write(struct.pack("=QII", int(sys.argv[3], 16), len(path), len(build_id)) + path + build_id)' "$@" |
+        "$JESPAN_CMD" symbolize --calls > "$scratch/answer" || fail "symbolize --calls ends with $?"
+}
+
+# The file may be replaced after the sidecar has looked at it. Then it has another build id.
+test_call_build_id() {
+    local id offset other=0123456789abcdef0123456789abcdef01234567
+    $CC -g -O2 -shared -fPIC -Wl,--build-id=sha1 -o "$scratch/plugin.so" "$sources/symbols_library.c"
+    id=$(readelf -n "$scratch/plugin.so" | sed -n 's/.*Build ID: //p')
+    offset=$(nm "$scratch/plugin.so" | sed -n 's/ T call_back$//p')
+    ask_call "$scratch/plugin.so" "$id" "$offset"
+    grep -qa call_back "$scratch/answer" || fail "a call in a file with the right build id has no name"
+    ask_call "$scratch/plugin.so" "" "$offset"
+    grep -qa call_back "$scratch/answer" || fail "a call in a file without a build id has no name"
+    ask_call "$scratch/plugin.so" $other "$offset"
+    [ ! -s "$scratch/answer" ] || fail "a call in a file with another build id has a name"
+}
+
 test_builds
 test_pprof
 test_debuglink
 test_lld
 test_build_id
+test_call_build_id
 finish

@@ -16,9 +16,10 @@
 /* ---- In place of the process that reads files ---- */
 
 enum { N_NAMES = 2, LONG = 200 };
+#define BUILD_ID "0123456789abcdef"
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* closed: it does not answer */
 static _Atomic uint32_t n_asked;
-static _Atomic bool has_long_names, was_unsorted;
+static _Atomic bool has_long_names, was_unsorted, were_others /* other build ids */;
 static const char *killer; /* a file at which the process is killed so many times */
 static _Atomic uint32_t n_kills;
 
@@ -36,21 +37,22 @@ static void answer(uint32_t i, const char *path, uint64_t offset,
 }
 
 /* Odd offsets have no names. */
-bool call_names_ask(const char *const *paths, const uint64_t *offsets, uint32_t n,
+bool call_names_ask(const struct call_names_call *asked, uint32_t n,
                     void (*take_one)(void *data, uint32_t i, const struct service_function *functions, uint32_t n_functions), void *data)
 {
     bool lives = true;
     pthread_mutex_lock(&gate);
     for (uint32_t i = 0; i < n && lives; i++) {
         n_asked++;
-        if (n_kills > 0 && strcmp(paths[i], killer) == 0) {
+        if (n_kills > 0 && strcmp(asked[i].path, killer) == 0) {
             n_kills--;
             lives = false;
             break;
         }
-        was_unsorted |= i > 0 && paths[i] == paths[i - 1] && offsets[i] <= offsets[i - 1];
-        if (offsets[i] % 2 == 0)
-            answer(i, paths[i], offsets[i], take_one, data);
+        was_unsorted |= i > 0 && asked[i].path == asked[i - 1].path && asked[i].offset <= asked[i - 1].offset;
+        were_others |= strcmp(asked[i].build_id, BUILD_ID) != 0;
+        if (asked[i].offset % 2 == 0)
+            answer(i, asked[i].path, asked[i].offset, take_one, data);
     }
     pthread_mutex_unlock(&gate);
     return lives;
@@ -63,7 +65,7 @@ static struct service_call calls[MOST_CALLS + 100];
 static void make(const char *path, uint64_t identity, uint64_t first, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        calls[i] = (struct service_call){.path = path, .identity = identity, .offset = first + i};
+        calls[i] = (struct service_call){.path = path, .build_id = BUILD_ID, .identity = identity, .offset = first + i};
 }
 
 /* Asks until nothing is looked for. Returns how many questions there were meanwhile. */
@@ -73,6 +75,7 @@ static uint32_t await(size_t n)
     while (call_names_find(calls, n) > 0)
         usleep(1000);
     assert_false(was_unsorted);
+    assert_false(were_others);
     return n_asked - before;
 }
 
@@ -152,7 +155,7 @@ static void test_binaries(void **state)
     (void)state;
     for (uint32_t i = 0; i < MOST_BINARIES + 10; i++) {
         snprintf(paths[i], sizeof paths[i], "/b/%u", i);
-        calls[i] = (struct service_call){.path = paths[i], .offset = 2};
+        calls[i] = (struct service_call){.path = paths[i], .build_id = BUILD_ID, .offset = 2};
     }
     await(MOST_BINARIES + 10);
     assert_int_equal(names.n_binaries, MOST_BINARIES);
@@ -176,7 +179,7 @@ static void test_full_later(void **state)
         snprintf(paths[i], sizeof paths[i], "/l/%u", i);
     for (uint32_t round = 0; round < 3; round++) {
         for (uint32_t i = 0; i < MOST_BINARIES / 2 + 10; i++)
-            calls[i] = (struct service_call){.path = paths[i], .identity = round, .offset = 2};
+            calls[i] = (struct service_call){.path = paths[i], .build_id = BUILD_ID, .identity = round, .offset = 2};
         assert_int_equal(await(MOST_BINARIES / 2 + 10), MOST_BINARIES / 2 + 10);
         assert_int_equal(calls[MOST_BINARIES / 2 + 9].n_functions, N_NAMES);
     }
@@ -189,7 +192,7 @@ static void make_killed(uint64_t identity, uint32_t times)
     killer = paths[1];
     n_kills = times;
     for (uint32_t i = 0; i < 6; i++)
-        calls[i] = (struct service_call){.path = paths[i / 2], .identity = identity, .offset = 2 * (i % 2)};
+        calls[i] = (struct service_call){.path = paths[i / 2], .build_id = BUILD_ID, .identity = identity, .offset = 2 * (i % 2)};
     await(6);
 }
 
