@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Starts the child that reads a binary, and takes its records. A child that fails is started once more without DWARF,
- * since damaged DWARF does most harm. All records are checked: the file that the child reads may have corrupted its
- * memory. */
+ * since damaged DWARF does most harm. A file that cannot be read for minutes is given up. All records are checked: the file
+ * that the child reads may have corrupted its memory. */
 #include "symbols.h"
 
 #include <errno.h>
@@ -20,6 +20,8 @@
 
 #define MAX_MEMORY_BYTES ((rlim_t)16 << 30) /* of addresses: libdw maps files whole */
 #define MAX_CPU_S 120
+#define MAX_S 600            /* a file system may not answer */
+#define MAX_DOWNLOAD_S 3600  /* with servers of debug information */
 
 static void set_limit(int which, rlim_t value)
 {
@@ -30,6 +32,18 @@ static void set_limit(int which, rlim_t value)
     setrlimit((__rlimit_resource_t)which, &limit);
 }
 
+/* Ends this child later, whatever signals the caller has blocked or ignores. */
+static void set_alarm(void)
+{
+    const char *servers = getenv("DEBUGINFOD_URLS");
+    sigset_t alarms;
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    signal(SIGALRM, SIG_DFL);
+    sigprocmask(SIG_UNBLOCK, &alarms, NULL);
+    alarm(servers && servers[0] != '\0' ? MAX_DOWNLOAD_S : MAX_S);
+}
+
 /* Only this child writes to the pipe, so the pipe ends when the child ends. */
 static void run_child(const struct symbols_wanted *wanted, bool with_dwarf, int fd)
 {
@@ -37,6 +51,7 @@ static void run_child(const struct symbols_wanted *wanted, bool with_dwarf, int 
     set_limit(RLIMIT_AS, MAX_MEMORY_BYTES);
     set_limit(RLIMIT_CPU, MAX_CPU_S);
     set_limit(RLIMIT_CORE, 0);
+    set_alarm();
     signal(SIGPIPE, SIG_DFL);
     symbols_child_run(wanted, with_dwarf, fd);
     _exit(1);
@@ -117,6 +132,8 @@ static int read_records(FILE *from, size_t n_wanted, struct texts *texts, int (*
 
 /* --- Both ----------------------------------------------------------------------------------------------------------- */
 
+static const char took_too_long[] = "takes too long to read";
+
 /* Returns NULL, or the reason why the child failed. */
 static const char *describe_end(pid_t child, int error)
 {
@@ -126,7 +143,9 @@ static const char *describe_end(pid_t child, int error)
     if (error == -ENOMEM)
         return "out of memory";
     if (WIFSIGNALED(status))
-        return WTERMSIG(status) == SIGXCPU ? "takes more than two minutes" : "is damaged: the libraries that read it crash on it";
+        return WTERMSIG(status) == SIGALRM   ? took_too_long
+               : WTERMSIG(status) == SIGXCPU ? "takes more than two minutes"
+                                             : "is damaged: the libraries that read it crash on it";
     return error != 0 || WEXITSTATUS(status) != 0 ? "cannot be read within the bounds on memory" : NULL;
 }
 
@@ -161,7 +180,7 @@ const char *symbols_find(const struct symbols_wanted *wanted, int (*take)(void *
 {
     reason[0] = '\0';
     const char *first = run(wanted, true, take, data, reason);
-    const char *second = first ? run(wanted, false, take, data, reason) : NULL;
+    const char *second = first && first != took_too_long ? run(wanted, false, take, data, reason) : first;
     if (first)
         snprintf(reason, SYMBOLS_REASON_BYTES, "%.300s %s%s", wanted->path, first, second ? "" : "; only its symbol table was read");
     return reason[0] == '\0' ? NULL : reason;

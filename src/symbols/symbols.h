@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Names for addresses in programs and libraries: function, file, line, and the functions that were inlined there.
  *
- * Each binary is read by a forked child with bounds on its memory and CPU time. So a binary that crashes the libraries that
- * read it, or that keeps them busy, costs names and nothing else. The child ends with all that it read. */
+ * Each binary is read by a forked child with bounds on its memory, CPU time and elapsed time. So a binary that crashes the libraries that
+ * read it, that keeps them busy or that cannot be read costs names and nothing else. The child ends with all that it read. */
 #ifndef JESPAN_SYMBOLS_H
 #define JESPAN_SYMBOLS_H
 

@@ -69,6 +69,7 @@ unit_tests += \
 if PPROF
 unit_tests += \
 	%D%/profile/test_samples \
+	%D%/symbols/test_symbols \
 	%D%/snapshot/test_period \
 	%D%/exporters/test_digest \
 	%D%/exporters/test_folded \
