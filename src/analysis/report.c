@@ -154,8 +154,12 @@ static pid_t start_pager(const struct words *words)
                (char *)NULL);
         _exit(STATUS_NOT_FOUND);
     }
-    if (pid > 0)
+    if (pid > 0) {
+        /* ^C goes to both processes. The pager may stay and keep the terminal, so report waits for its end. */
+        signal(SIGINT, SIG_IGN);
+        signal(SIGQUIT, SIG_IGN);
         dup2(ends[1], STDOUT_FILENO);
+    }
     close(ends[0]);
     close(ends[1]);
     return pid > 0 ? pid : 0;

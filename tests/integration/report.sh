@@ -163,6 +163,11 @@ test_pager() {
     grep -q '^paged: .*CONTEXT' "$scratch/out" || fail_with "PAGER" "$scratch/out"
     JESPAN_PAGER="head -n 1" timeout 600 script -qec "'$JESPAN_CMD' report --top 0 '$scratch/new'; echo status \$?" /dev/null < /dev/null > "$scratch/out"
     grep -q '^status 0' "$scratch/out" || fail_with "JESPAN_PAGER that ends early" "$scratch/out"
+    # ^C reaches report too, which must not leave the terminal to a pager that stays
+    # shellcheck disable=SC2016 # the pager's variable
+    JESPAN_PAGER='read -r _; kill -INT $PPID; kill -QUIT $PPID; cat' timeout 600 \
+        script -qec "'$JESPAN_CMD' report '$scratch/new'; echo status \$?" /dev/null < /dev/null > "$scratch/out"
+    grep -q '^status 0' "$scratch/out" || fail_with "^C in the pager" "$scratch/out"
 }
 
 compile "$scratch/program" tests/integration/report_program.c
