@@ -32,6 +32,13 @@ struct answer {
     int error; /* of write() */
 };
 
+static bool met_nobody;
+
+bool fetch_met_nobody(void)
+{
+    return met_nobody;
+}
+
 bool fetch_is_url(const char *word)
 {
     return strncmp(word, "http://", 7) == 0 || strncmp(word, "https://", 8) == 0 || strncmp(word, "unix:", 5) == 0;
@@ -136,6 +143,13 @@ static const char *describe(CURLcode code, const struct answer *answer, long sta
     return text;
 }
 
+/* A program that ends closes its connections, also in the middle of an answer. A sidecar goes on without it. */
+static bool is_nobody(CURLcode code, long status, long pid)
+{
+    return code == CURLE_COULDNT_CONNECT || code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR ||
+           code == CURLE_PARTIAL_FILE || (code == CURLE_OK && status == 404 && pid);
+}
+
 /* libcurl would take the first word of the path for it. */
 static bool has_host(const char *url)
 {
@@ -149,6 +163,7 @@ const char *fetch(int fd, const char *url, const char *path, unsigned seconds)
     struct answer answer = {.fd = fd};
     char whole[4096], message[CURL_ERROR_SIZE] = "";
     long status = 0, pid;
+    met_nobody = false;
     if (!has_host(url))
         return "the URL has no host";
     const char *wrong = complete(whole, sizeof whole, url, path, &pid);
@@ -177,6 +192,7 @@ const char *fetch(int fd, const char *url, const char *path, unsigned seconds)
     if (code == CURLE_COULDNT_CONNECT && strncmp(url, "unix:", 5) == 0) /* curl names localhost and a port */
         strcpy(message, "cannot connect to this socket");
     const char *reason = describe(code, &answer, status, pid, message);
+    met_nobody = is_nobody(code, status, pid);
     curl.cleanup(handle);
     curl.free_all(headers);
     return reason;

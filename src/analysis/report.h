@@ -82,6 +82,9 @@ bool report_time_read(const char *word, int64_t *unix_s);
 bool fetch_is_url(const char *word);
 const char *fetch(int fd, const char *url, const char *path, unsigned seconds);
 
+/* Whether the last fetch() failed because nobody answers there: a program that was there before has ended. fetch.c */
+bool fetch_met_nobody(void);
+
 /* --- Filter --------------------------------------------------------------------------------------------------------- */
 
 struct report_filter;

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analysis/report.h"
 #include "console/command.h"
 #include "console/options.h"
 #include "top.h"
@@ -55,6 +56,12 @@ static void wait_ms(uint64_t ms)
         ;
 }
 
+/* Whether there are no more readings because the process has ended, and not after an error. */
+static bool has_process_ended(const struct top *top)
+{
+    return top->url[0] != '\0' ? fetch_met_nobody() : strcmp(top->ended, "the process has ended") == 0;
+}
+
 /* Rates need two readings, so the first one is not printed. */
 static int run_batch(struct top *top, const struct options *options)
 {
@@ -77,7 +84,7 @@ static int run_batch(struct top *top, const struct options *options)
         cmd_error("%s: %s", top->url, top->ended);
     else if (top->ended && status == 0)
         cmd_error("%d: %s", (int)top->pid, top->ended);
-    return status;
+    return top->ended && status == 0 && !has_process_ended(top) ? STATUS_USAGE : status;
 }
 
 /* ---- Options ---- */
@@ -234,7 +241,7 @@ const struct command command_top = {
         "\n"
         "When the process ends, the last figures stay. NO_COLOR turns colours off.\n"
         "\n"
-        "Exit status: 0; 1 the output could not be written; 2 wrong command line, or the\n"
-        "process could not be read.\n",
+        "Exit status: 0, also if the process ended; 1 the output could not be written; 2\n"
+        "wrong command line, or the process could not be read.\n",
     .run = run,
 };

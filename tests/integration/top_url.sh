@@ -107,6 +107,16 @@ printf '{"pid":7,"other":[{"a":[null,true,-1.5e3,"\\\\"]}],"program":"p\\u001b",
     '{"id":5,"parent":77,"kind":"span","name":"\u00e4\ud83d\ude00\u0000\ud800\n\"","total":{"peak_bytes":8192},"peak_bytes":7168,"inuse_bytes":2048,"inuse_objects":1}' > "$scratch/answer"
 equal "odd, but right" "$(LC_ALL=C.UTF-8 top --flat "http://127.0.0.1:$port" | grep -v CONTEXT | tr -s ' ')" ' 2.0 KiB 7.0 KiB 0 0 1 ä😀???"'
 
+# An error is none of the process's end, also if it comes after good readings
+status=0
+"$JESPAN_CMD" top --interval 0.05 "http://127.0.0.1:$port" > "$scratch/batch" 2> "$scratch/err" &
+batch=$!
+await_of "$batch" grep -q CONTEXT "$scratch/batch"
+echo none > "$scratch/answer"
+wait "$batch" || status=$?
+equal "a wrong answer later: status" "$status" 2
+equal "a wrong answer later" "$(cat "$scratch/err")" "jespan: http://127.0.0.1:$port: the answer is not that of a program with jespan"
+
 # Threads and limits that make no sense: those that can be read are shown, until the first mistake
 while IFS= read -r more; do
     printf '{"pid":7,"program":"p","all":{"inuse_bytes":1},"spans":[%s],%s}' "$root" "$more" > "$scratch/answer"
