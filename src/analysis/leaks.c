@@ -334,7 +334,7 @@ const struct command command_leaks = {
         "  --error-exitcode N   the exit status is N if anything is printed; for CI\n"
         "  --outlived           only what outlived its span: of a process, memory of contexts\n"
         "                       without an open span; of a dump that was written at exit, all\n"
-        "                       that spans allocated\n"
+        "                       that spans allocated; not of a URL\n"
         "  --filter EXPR        only spans that fit, as in 'jespan report'\n"
         "  --at TIME            the dump of a directory that was the newest then\n"
         "  --min-bytes N        only stacks that have so many bytes in use, as 500K\n"

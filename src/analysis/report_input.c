@@ -174,6 +174,8 @@ const char *report_input_read(struct report_input *input, const char *word, cons
         return "--at is for a directory";
     if (source->time && !is_directory && !is_url && !is_core && pid == 0)
         return "--time is for a process's number, a core, a URL or a directory";
+    if (source->outlived && is_url)
+        return "--outlived is for a process's number, or a dump: an answer does not say which spans are open";
     if (is_directory) {
         const char *reason = report_directory_find(path, sizeof path, word, source);
         return reason ? reason : read_path(input, path, source);

@@ -117,6 +117,8 @@ test_usage() {
     says "--min-bytes x" 2 "jespan: --min-bytes: 'x' *"
     jespan leaks a b
     says "two files" 2 "jespan: there is more than one INPUT*"
+    jespan leaks --outlived http://127.0.0.1:1/
+    says "--outlived of a URL" 2 "jespan: http://127.0.0.1:1/: --outlived is for *"
     jespan leaks nowhere
     says "no file" 2 "jespan: nowhere: No such file or directory"
     mkdir -p empty dumps
