@@ -103,7 +103,7 @@ static int write_words(const char *path, bool calls, char **words, size_t n)
     struct html_pack packed = {.bytes = NULL};
     const char *failed = words[0];
     for (size_t i = 0; files && i < n; i++)
-        files[i].name = words[i];
+        files[i] = (struct html_file){.name = words[i], .kept = -1};
     const char *reason = files && dumps ? html_files_sort(dumps, files, n, &failed) : "out of memory";
     if (reason)
         cmd_error("%s: %s", failed, reason);
@@ -112,6 +112,9 @@ static int write_words(const char *path, bool calls, char **words, size_t n)
         status = cmd_write_file(path, write_packed, &packed);
     html_pack_free(&packed);
     html_dumps_free(dumps);
+    for (size_t i = 0; files && i < n; i++)
+        if (files[i].kept >= 0)
+            close(files[i].kept);
     free(files);
     return status;
 }

@@ -88,6 +88,7 @@ bool html_walk_next(struct html_walk *w);
 
 struct html_file {
     const char *name;
+    int kept; /* a descriptor of what can be read only once; -1: the file itself is read. The caller closes it */
     int64_t time_ns;
     enum profile_kind kind;
 };

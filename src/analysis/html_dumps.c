@@ -45,11 +45,18 @@ static const char *describe(int error)
     return error == 0 ? NULL : error == -EBADMSG ? "not a pprof profile" : "out of memory";
 }
 
-/* Reads a file and calls `use` for each sample. */
-static const char *read_file(struct html_dumps *d, const char *name, int (*use)(struct html_dumps *d, const JespanPprof__Sample *sample))
+static struct report_source source_of(const struct html_dumps *d)
 {
-    struct report_source source = {.frames = d->calls ? REPORT_CALLS : REPORT_SPANS};
-    const char *reason = report_input_read(&d->input, name, &source);
+    return (struct report_source){.frames = d->calls ? REPORT_CALLS : REPORT_SPANS};
+}
+
+/* Reads a file and calls `use` for each sample. */
+static const char *read_file(struct html_dumps *d, const struct html_file *file,
+                             int (*use)(struct html_dumps *d, const JespanPprof__Sample *sample))
+{
+    struct report_source source = source_of(d);
+    const char *reason = file->kept >= 0 ? report_input_read_kept(&d->input, file->kept, file->name, &source)
+                                         : report_input_read(&d->input, file->name, &source);
     for (size_t i = 0; !reason && i < d->input.profile.parts->n_sample; i++) {
         JespanPprof__Sample *sample;
         int error = profile_sample(&d->input.profile, i, &sample);
@@ -86,8 +93,12 @@ const char *html_files_sort(struct html_dumps *d, struct html_file *files, size_
 {
     const char *reason = NULL;
     for (size_t i = 0; i < n && !reason; i++) {
+        struct report_source source = source_of(d);
         *failed = files[i].name;
-        reason = read_file(d, files[i].name, learn_sample);
+        reason = report_input_keep(&files[i].kept, files[i].name, &source);
+        if (reason)
+            break;
+        reason = read_file(d, &files[i], learn_sample);
         if (!reason) {
             files[i].time_ns = d->input.profile.parts->time_nanos;
             files[i].kind = d->input.profile.kind;
@@ -261,7 +272,7 @@ static const char *write_moment(struct html_dumps *d, const struct html_file *fi
     for (size_t i = 0; i < n && !reason; i++) {
         *failed = files[i].name;
         forget_values(d, files[i].kind);
-        reason = read_file(d, files[i].name, use_sample);
+        reason = read_file(d, &files[i], use_sample);
         report_input_free(&d->input);
     }
     html_pack_add(d->to, "],\"changes\":[");

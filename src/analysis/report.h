@@ -55,6 +55,14 @@ struct report_source {
  * is freed in either case. */
 const char *report_input_read(struct report_input *input, const char *word, const struct report_source *source);
 
+/* For a reader of several passes. Opens what report_input_read() would read: a copy of what gives its bytes only once, as a
+ * pipe, or other bytes each time, as a process; the newest file of a directory. *fd is -1 for any other file, which can be
+ * read again by its name, and closed by the caller in any case. Returns NULL, or the reason in words. */
+const char *report_input_keep(int *fd, const char *word, const struct report_source *source);
+
+/* The same as report_input_read() for such a descriptor, which stays open. */
+const char *report_input_read_kept(struct report_input *input, int fd, const char *word, const struct report_source *source);
+
 /* Whether it is the dump of a peak, which its name says. */
 bool report_input_is_of_peak(const struct report_input *input);
 

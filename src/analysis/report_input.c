@@ -16,6 +16,8 @@
 #include "profile/symbolize.h"
 #include "report.h"
 
+#define MAX_COPY_BYTES ((size_t)1 << 30) /* a profile must not be longer, see profile/profile_fields.c */
+
 /* --- Hashes --------------------------------------------------------------------------------------------------------- */
 
 static int hash_strings(struct report_input *input)
@@ -138,20 +140,78 @@ static const char *write_process(int fd, const char *word, pid_t pid, const stru
     return error ? strerror(-error) : NULL;
 }
 
+/* A process, a core or a URL. */
+static const char *write_living(int fd, const char *word, pid_t pid, bool is_url, const struct report_source *source)
+{
+    const char *path = source->time ? "/debug/pprof/profile?labels=all" : "/debug/pprof/heap?labels=all";
+    return is_url ? fetch(fd, word, path, 0) : write_process(fd, word, pid, source);
+}
+
 /* Reads a process, a core or a URL into memory, and writes no file. */
 static const char *read_memory(struct report_input *input, const char *word, pid_t pid, bool is_url, const struct report_source *source)
 {
     int fd = memfd_create("jespan-report", MFD_CLOEXEC);
     if (fd < 0)
         return strerror(errno);
-    const char *reason = is_url   ? fetch(fd, word, source->time ? "/debug/pprof/profile?labels=all" : "/debug/pprof/heap?labels=all", 0)
-                                  : write_process(fd, word, pid, source);
+    const char *reason = write_living(fd, word, pid, is_url, source);
     if (!reason && lseek(fd, 0, SEEK_SET) < 0)
         reason = strerror(errno);
     if (!reason)
         reason = report_input_read_descriptor(input, fd, source, false);
     close(fd);
     return reason;
+}
+
+static const char *copy_stream(int to, int from)
+{
+    static char bytes[1 << 16];
+    size_t all = 0;
+    for (ssize_t n; (n = read(from, bytes, sizeof bytes)) != 0; all += n > 0 ? (size_t)n : 0) {
+        if (n < 0 && errno != EINTR)
+            return strerror(errno);
+        if (all > MAX_COPY_BYTES)
+            return "longer than 1 GiB";
+        for (ssize_t at = 0, more; at < n; at += more)
+            if ((more = write(to, bytes + at, (size_t)(n - at))) < 0)
+                return strerror(errno);
+    }
+    return NULL;
+}
+
+static const char *copy_path(int to, const char *path)
+{
+    int from = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    const char *reason = from < 0 ? strerror(errno) : copy_stream(to, from);
+    if (from > STDIN_FILENO)
+        close(from);
+    return reason;
+}
+
+const char *report_input_keep(int *fd, const char *word, const struct report_source *source)
+{
+    struct stat status;
+    bool exists = stat(word, &status) == 0, is_stdin = strcmp(word, "-") == 0;
+    pid_t pid = exists ? 0 : cmd_pid(word);
+    bool is_url = !exists && fetch_is_url(word);
+    *fd = -1;
+    if (exists && S_ISDIR(status.st_mode)) {
+        char path[sizeof ((struct report_input *)0)->name];
+        const char *reason = report_directory_find(path, sizeof path, word, source);
+        return reason || (*fd = open(path, O_RDONLY | O_CLOEXEC)) >= 0 ? reason : strerror(errno);
+    }
+    if (!is_stdin && pid == 0 && !is_url && (!exists || S_ISREG(status.st_mode)))
+        return NULL;
+    *fd = memfd_create("jespan-input", MFD_CLOEXEC);
+    if (*fd < 0)
+        return strerror(errno);
+    return pid != 0 || is_url ? write_living(*fd, word, pid, is_url, source) : copy_path(*fd, word);
+}
+
+const char *report_input_read_kept(struct report_input *input, int fd, const char *word, const struct report_source *source)
+{
+    *input = (struct report_input){.is_url = false};
+    snprintf(input->name, sizeof input->name, "%s", word);
+    return lseek(fd, 0, SEEK_SET) < 0 ? strerror(errno) : report_input_read_descriptor(input, fd, source, false);
 }
 
 bool report_input_is_of_peak(const struct report_input *input)

@@ -190,6 +190,18 @@ test_whole_files() {
     equal "html: mode" "$(stat -c %a "$scratch/whole/new")" 640
 }
 
+# What can be read only once makes the same page as a file of that name.
+test_html_of_pipes() {
+    local page
+    page=$("$JESPAN_CMD" html -o - /dev/fd/9 9< "$scratch/small" | md5sum)
+    equal "html of a pipe" "$("$JESPAN_CMD" html -o - /dev/fd/9 9< <(cat "$scratch/small") | md5sum)" "$page"
+    page=$("$JESPAN_CMD" html -o - - < <(cat "$scratch/small")) || true
+    [[ $page == *'</html>'* ]] || fail "html of standard input: no page"
+    equal "html of standard input that is a file" "$("$JESPAN_CMD" html -o - - < "$scratch/small" | md5sum)" "$(md5sum <<< "$page")"
+    jespan html -o - - - < "$scratch/small"
+    says "html of standard input, twice" 2 "jespan: -: the file is empty"
+}
+
 # A file that is more than a name is written in place, and never replaced.
 test_outputs_in_place() {
     local page name words
@@ -1068,6 +1080,7 @@ test_help_and_usage
 test_completion
 test_full_disk
 test_whole_files
+test_html_of_pipes
 test_outputs_in_place
 test_outputs_of_others
 test_outputs_signals

@@ -92,7 +92,7 @@ print(server.server_address[1], flush=True)
 server.serve_forever()
 END
     mkfifo "$scratch/port"
-    python3 "$scratch/serve.py" "$scratch/www" > "$scratch/port" 2> /dev/null &
+    python3 "$scratch/serve.py" "$scratch/www" > "$scratch/port" 2>> "$scratch/requests" &
     server=$!
     pids+=("$server")
     read -r port < "$scratch/port"
@@ -112,8 +112,12 @@ END
     reads "a URL with other parameters" "$scratch/new" "http://127.0.0.1:$port/?xpid=x#pid=x"
     refuses "jespan: http://*: HTTP status 404: *" report "http://127.0.0.1:$port/none"
     refuses "jespan: http://*: not a pprof profile" report "http://127.0.0.1:$port/debug/"
+    # The page of html takes two passes, which must see the same profile
+    : > "$scratch/requests"
+    jespan html -o "$scratch/page" "http://127.0.0.1:$port"
     kill "$server"
     wait "$server" || true
+    equal "html of a URL: status and requests" "$status $(grep -c GET "$scratch/requests")" "0 1"
     refuses "jespan: http://*: *" report "http://127.0.0.1:$port"
     refuses "jespan: unix:*: *" report "unix:$scratch/none"
 }
