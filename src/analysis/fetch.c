@@ -15,6 +15,8 @@
 
 #define MAX_ANSWER_BYTES ((size_t)1 << 30)
 #define CONNECT_S 10L
+#define SILENT_S 60 /* how long a program may take before the next byte, beside the time that the URL asks for */
+#define PERIOD_S 30 /* that of a profile of times, if the URL does not say */
 
 struct curl {
     __typeof__(curl_easy_init) *init;
@@ -116,6 +118,14 @@ static const char *complete(char *to, size_t bytes, const char *url, const char 
     return n >= 0 && (size_t)n < bytes ? NULL : "the URL is too long";
 }
 
+/* A program that records for a while is silent meanwhile: "?seconds=N". */
+static long silence_of(const char *url)
+{
+    const char *at = strstr(url, "seconds=");
+    long seconds = at && (at[-1] == '?' || at[-1] == '&') ? strtol(at + 8, NULL, 10) : PERIOD_S;
+    return SILENT_S + (seconds < 0 ? 0 : seconds > INT32_MAX / 2 ? INT32_MAX / 2 : seconds);
+}
+
 static struct curl_slist *add_token(const struct curl *curl)
 {
     char header[1100];
@@ -125,12 +135,14 @@ static struct curl_slist *add_token(const struct curl *curl)
     return curl->append(NULL, header);
 }
 
-static const char *describe(CURLcode code, const struct answer *answer, long status, long pid, const char *message)
+static const char *describe(CURLcode code, const struct answer *answer, long status, long pid, long silence, const char *message)
 {
     static char text[CURL_ERROR_SIZE + 64];
     if (answer->error != 0)
         return answer->error == EFBIG ? "the answer is longer than 1 GiB" : strerror(answer->error);
-    if (code != CURLE_OK)
+    if (code == CURLE_OPERATION_TIMEDOUT && strncmp(message, "Operation too slow", 18) == 0)
+        snprintf(text, sizeof text, "connected, but nothing came for %ld s", silence);
+    else if (code != CURLE_OK)
         snprintf(text, sizeof text, "%s", message[0] ? message : "the request failed");
     else if (status == 401)
         return "the program wants a token: set JESPAN_HTTP_TOKEN to its http_token";
@@ -175,6 +187,7 @@ const char *fetch(int fd, const char *url, const char *path, unsigned seconds)
     if (!handle)
         return "out of memory";
     struct curl_slist *headers = add_token(&curl);
+    long silence = silence_of(whole);
     if (strncmp(url, "unix:", 5) == 0)
         curl.setopt(handle, CURLOPT_UNIX_SOCKET_PATH, url + 5);
     curl.setopt(handle, CURLOPT_URL, whole);
@@ -182,6 +195,8 @@ const char *fetch(int fd, const char *url, const char *path, unsigned seconds)
     curl.setopt(handle, CURLOPT_NOSIGNAL, 1L);
     curl.setopt(handle, CURLOPT_NOPROXY, "localhost,127.0.0.1,::1");
     curl.setopt(handle, CURLOPT_CONNECTTIMEOUT, CONNECT_S);
+    curl.setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl.setopt(handle, CURLOPT_LOW_SPEED_TIME, silence);
     curl.setopt(handle, CURLOPT_TIMEOUT, (long)seconds);
     curl.setopt(handle, CURLOPT_HTTPHEADER, headers);
     curl.setopt(handle, CURLOPT_ERRORBUFFER, message);
@@ -191,7 +206,7 @@ const char *fetch(int fd, const char *url, const char *path, unsigned seconds)
     curl.getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
     if (code == CURLE_COULDNT_CONNECT && strncmp(url, "unix:", 5) == 0) /* curl names localhost and a port */
         strcpy(message, "cannot connect to this socket");
-    const char *reason = describe(code, &answer, status, pid, message);
+    const char *reason = describe(code, &answer, status, pid, silence, message);
     met_nobody = is_nobody(code, status, pid);
     curl.cleanup(handle);
     curl.free_all(headers);
