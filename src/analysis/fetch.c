@@ -98,12 +98,19 @@ static const char *choose_pid(const char *query, long *pid)
     return NULL;
 }
 
+/* How long the name of a socket is: "unix:PATH?pid=17" chooses a process, unless there is a file with all of that for its name. */
+static size_t socket_chars(const char *path)
+{
+    return access(path, F_OK) == 0 ? strlen(path) : strcspn(path, "?");
+}
+
 /* A URL of the page, or without a path, gets the default path, for the process that the page shows. Returns NULL, or the reason
  * in words. */
 static const char *complete(char *to, size_t bytes, const char *url, const char *path, long *pid)
 {
     bool is_unix = strncmp(url, "unix:", 5) == 0;
-    const char *host = is_unix ? NULL : strstr(url, "://") + 3, *rest = is_unix ? "" : host + strcspn(host, "/?#");
+    const char *host = is_unix ? url + 5 : strstr(url, "://") + 3;
+    const char *rest = host + (is_unix ? socket_chars(host) : strcspn(host, "/?#"));
     const char *query = rest + strspn(rest, "/");
     bool is_page = query - rest <= 1 && (query[0] == '\0' || query[0] == '?' || query[0] == '#');
     char choice[32] = "";
@@ -112,7 +119,7 @@ static const char *complete(char *to, size_t bytes, const char *url, const char 
         return wrong;
     if (*pid)
         snprintf(choice, sizeof choice, "%cpid=%ld", strchr(path, '?') ? '&' : '?', *pid);
-    int n = is_unix    ? snprintf(to, bytes, "http://localhost%s", path)
+    int n = is_unix    ? snprintf(to, bytes, "http://localhost%s%s", path, choice)
             : !is_page ? snprintf(to, bytes, "%s", url)
                        : snprintf(to, bytes, "%.*s%s%s", (int)(rest - url), url, path, choice);
     return n >= 0 && (size_t)n < bytes ? NULL : "the URL is too long";
@@ -166,14 +173,14 @@ static bool is_nobody(CURLcode code, long status, long pid)
 static bool has_host(const char *url)
 {
     const char *host = strstr(url, "://");
-    return strncmp(url, "unix:", 5) == 0 ? url[5] != '\0' : host && host[3] != '\0' && !strchr("/:?#", host[3]);
+    return strncmp(url, "unix:", 5) == 0 ? url[5] != '\0' && url[5] != '?' : host && host[3] != '\0' && !strchr("/:?#", host[3]);
 }
 
 const char *fetch(int fd, const char *url, const char *path, unsigned seconds)
 {
     struct curl curl;
     struct answer answer = {.fd = fd};
-    char whole[4096], message[CURL_ERROR_SIZE] = "";
+    char whole[4096], socket_path[4096], message[CURL_ERROR_SIZE] = "";
     long status = 0, pid;
     met_nobody = false;
     if (!has_host(url))
@@ -188,8 +195,10 @@ const char *fetch(int fd, const char *url, const char *path, unsigned seconds)
         return "out of memory";
     struct curl_slist *headers = add_token(&curl);
     long silence = silence_of(whole);
-    if (strncmp(url, "unix:", 5) == 0)
-        curl.setopt(handle, CURLOPT_UNIX_SOCKET_PATH, url + 5);
+    if (strncmp(url, "unix:", 5) == 0) {
+        snprintf(socket_path, sizeof socket_path, "%.*s", (int)socket_chars(url + 5), url + 5);
+        curl.setopt(handle, CURLOPT_UNIX_SOCKET_PATH, socket_path);
+    }
     curl.setopt(handle, CURLOPT_URL, whole);
     curl.setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
     curl.setopt(handle, CURLOPT_NOSIGNAL, 1L);

@@ -84,9 +84,9 @@ const char *report_directory_find(char *path, size_t bytes, const char *director
 /* Reads a time as the user writes it: "12:04", "2026-11-24 12:04:30", "-10m", "@1789000000". Returns whether it is one. */
 bool report_time_read(const char *word, int64_t *unix_s);
 
-/* Reads http://HOST:PORT[/PATH] or unix:PATH into a descriptor, which the caller closes. A URL without a
- * path, and that of the page, as http://HOST:PORT/?pid=17, gets `path`, of the process that it chooses. After `seconds` (0: never)
- * it gives up, and if nothing comes for a minute longer than the URL asks for. Returns NULL, or the reason in words. fetch.c */
+/* Reads http://HOST:PORT[/PATH] or unix:PATH into a descriptor, which the caller closes. A URL without a path, and that of the page,
+ * as http://HOST:PORT/?pid=17 or unix:PATH?pid=17, gets `path`, of the process that it chooses. It gives up after `seconds` (0:
+ * never), and if nothing comes for a minute longer than the URL asks for. Returns NULL, or the reason in words. fetch.c */
 bool fetch_is_url(const char *word);
 const char *fetch(int fd, const char *url, const char *path, unsigned seconds);
 

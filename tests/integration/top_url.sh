@@ -48,6 +48,17 @@ end_program
 wait "$batch" || fail "the end of a program: status $?"
 equal "the end of a program" "$(sed 's/after.*//' "$scratch/err")" "jespan: $base: Failed to connect to 127.0.0.1 port ${base##*:} "
 
+start_program "http_listen:unix:$scratch/socket"
+for command in report "top --once --interval 0.05"; do
+    status=0
+    # shellcheck disable=SC2086
+    "$JESPAN_CMD" $command "unix:$scratch/socket?pid=$program_pid" > "$scratch/top" 2> "$scratch/err" || status=$?
+    equal "$command of a socket and a process" "$status $(cat "$scratch/err")" "0 "
+done
+equal "a socket and another process" "$("$JESPAN_CMD" report "unix:$scratch/socket?pid=1" 2>&1)" \
+    "jespan: unix:$scratch/socket?pid=1: process 1 is not served here, or has ended; /processes has a list"
+end_program
+
 status=0
 "$JESPAN_CMD" top --once "unix:$scratch/none" > "$scratch/top" 2> "$scratch/err" || status=$?
 equal "nobody listens: status" "$status" 2
@@ -58,7 +69,7 @@ for pid in x '' 0 017 +17 17%20; do
         equal "top of $page" "$("$JESPAN_CMD" top --once "$base$page" 2>&1)" "jespan: $base$page: 'pid=$pid' is not the number of a process"
     done
 done
-for url in http:// https:///x http://:80/ unix: "http://?pid=7"; do
+for url in http:// https:///x http://:80/ unix: "unix:?pid=7" "http://?pid=7"; do
     for command in report "top --once"; do
         status=0
         # shellcheck disable=SC2086
