@@ -59,7 +59,7 @@ static void wait_ms(uint64_t ms)
 /* Whether there are no more readings because the process has ended, and not after an error. */
 static bool has_process_ended(const struct top *top)
 {
-    return top->url[0] != '\0' ? fetch_met_nobody() : strcmp(top->ended, "the process has ended") == 0;
+    return top->url[0] != '\0' ? fetch_met_nobody() : top->ended == top_process_ended;
 }
 
 /* Rates need two readings, so the first one is not printed. */

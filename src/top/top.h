@@ -73,7 +73,7 @@ struct top {
     struct snapshot *snapshot;
     struct view_threads threads;
     struct top_items items;
-    const char *ended; /* why there are no more readings; NULL: there are */
+    const char *ended; /* why there are no more readings, such as top_process_ended; NULL: there are */
     uint64_t time_ns, period_ns; /* of the last reading, and since the one before */
     /* By number of context */
     struct top_before *before;
@@ -94,6 +94,8 @@ struct top {
 
 /* Opens a process: its number, the name of its program, or its address for HTTP. Returns NULL, or the reason in words why not. */
 const char *top_open(struct top *top, const char *word);
+
+extern const char top_process_ended[]; /* not an error */
 
 /* Reads the process once more, if it has not ended, and arranges the rows. Returns 0 or -ENOMEM. */
 int top_read(struct top *top);

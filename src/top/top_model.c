@@ -216,6 +216,8 @@ static int read_again(struct top *top)
     return take_reading(top, s);
 }
 
+const char top_process_ended[] = "the process has ended";
+
 static bool has_ended(pid_t pid)
 {
     struct process_stat stat;
@@ -226,7 +228,7 @@ static bool has_ended(pid_t pid)
 static const char *why_ended(struct top *top, int error)
 {
     if (error == -ESRCH || ((error == -ENOENT || error == -EAGAIN) && has_ended(top->pid)))
-        return "the process has ended";
+        return top_process_ended;
     if (error == -ENOENT)
         return "the process executes a program without jespan now";
     return error == -EAGAIN ? NULL : view_error_text(error);

@@ -643,6 +643,11 @@ test_serve() {
     "$JESPAN_CMD" serve --conf dump_format:none --dump-dir new/one "$pid" 2> serve.err {input}>&- &
     server=$!
     await [ -d new/one ] || fail_with "serve makes no directory" serve.err
+    (cd /proc && exec "$JESPAN_CMD" serve "$pid" {input}>&-) 2> serve.again || status=$?
+    equal "serve where no directory can be made" "$status" 125
+    grep -q "^jespan: '.*' cannot be created: .*; name a directory with --dump-dir\$" serve.again ||
+        fail_with "serve where no directory can be made" serve.again
+    status=0
     release
     wait "$pid" "$server" || fail_with "serve without an exporter" serve.err
     equal "a directory without a dump" "$(find . -name new)" ""

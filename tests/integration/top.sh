@@ -202,7 +202,9 @@ if tm has-session 2> /dev/null; then
     tm send-keys q
     expect "the status" shows "status 0"
 fi
-wait "$other" || fail_with "the batch, after it executed: status $?" "$scratch/executes"
+status=0
+wait "$other" || status=$?
+equal "the batch, after it executed: status" "$status" 2
 grep -qx "jespan: $pid: the process executes a program without jespan now" "$scratch/executes" ||
     fail_with "the batch, after it executed" "$scratch/executes"
 kill "$pid"

@@ -61,7 +61,6 @@ unit_tests += \
 	%D%/report/test_reporters \
 	%D%/sidecar/test_call_names \
 	%D%/sidecar/test_ending \
-	%D%/sidecar/test_ending \
 	%D%/sidecar/test_event_dumps \
 	%D%/api/test_label_api \
 	%D%/api/test_traceparent
