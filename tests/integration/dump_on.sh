@@ -121,6 +121,8 @@ failures() {
     grep -q "^${line}[0-9]* bytes in leak{tenant=t7}, " "$scratch/err" || fail_with "failure: stderr" "$scratch/err"
     equal "failure: lines" "$(wc -l < "$scratch/err")" 1
     all_whole "failure"
+    run "dump_dir:$dir,dump_on:oom" grow 30 align 100000000000000 await oom_dumps 1
+    equal "failure of an aligned one: output" "$(sed 1d "$scratch/out")" $'ENOMEM\noom_dumps 1'
     run "dump_dir:$dir,dump_on:oom" fail 18446744073709551615 sleep 200 await oom_dumps 0
     ran "no size at all" $'ENOMEM\noom_dumps 0' "" ""
 }

@@ -4,7 +4,8 @@
  *   signal N        sends itself a signal         await NAME N   waits until spans.stats.NAME is N, 600 s at most
  *   handler N       handles it itself             threads        prints the names of all threads
  *   grow MB         leaks in the span "leak"      fork           goes on in a child; the parent ends as it does
- *   fail BYTES      an allocation that must fail  exhaust        takes all that there is, in small pieces
+ *   fail BYTES      an allocation that must fail; align BYTES: an aligned one
+ *                                                 exhaust        takes all that there is, in small pieces
  *   sleep MS                                      space MB       bounds its address space
  *   drop            frees all that grow has taken line           reads a line
  *   waits N         N allocations that must fail: did this thread wait in few or most of them?
@@ -157,6 +158,8 @@ static void act(char **argv)
         grow(strtoul(argv[1], NULL, 10));
     else if (strcmp(argv[0], "fail") == 0)
         fail(strtoul(argv[1], NULL, 10));
+    else if (strcmp(argv[0], "align") == 0)
+        puts(aligned_alloc(64, strtoul(argv[1], NULL, 10)) || errno != ENOMEM ? "aligned" : "ENOMEM");
     else if (strcmp(argv[0], "waits") == 0)
         count_waits(atoi(argv[1]));
     else if (strcmp(argv[0], "space") == 0)
