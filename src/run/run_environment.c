@@ -51,6 +51,7 @@ static bool names_dump_dir(const char *text)
     return text && (strncmp(text, "dump_dir:", 9) == 0 || strstr(text, ",dump_dir:"));
 }
 
+static pid_t made_by; /* a child of `jespan check` leaves them */
 static char made[PATH_MAX];  /* the directory that this run has created, as it was named */
 static size_t made_from_bytes; /* of the first one above it that is new; 0: none is */
 
@@ -67,6 +68,7 @@ static int create_directory(const char *path)
 static int create_directories(const char *directory)
 {
     made_from_bytes = 0;
+    made_by = getpid();
     if ((size_t)snprintf(made, sizeof made, "%s", directory) >= sizeof made)
         return ENAMETOOLONG;
     for (char *slash = strchr(made + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -80,7 +82,7 @@ static int create_directories(const char *directory)
 
 void run_dump_dir_undo(void)
 {
-    while (made_from_bytes > 0 && strlen(made) >= made_from_bytes) {
+    while (made_by == getpid() && made_from_bytes > 0 && strlen(made) >= made_from_bytes) {
         char *slash = strrchr(made, '/');
         rmdir(made);
         if (!slash)

@@ -31,9 +31,9 @@ struct ending {
 /* Called while the process lives. `pidfd` remains the caller's. */
 void ending_watch(struct ending_watch *w, pid_t pid, int pidfd);
 
-/* Called again and again while the process lives, so that only kills of the last seconds count: others in the same cgroup may be
- * killed too, and the file may be about the whole machine. A process that is killed may live on for seconds. */
-#define ENDING_LOOK_EVERY_NS UINT64_C(5000000000)
+/* Called again and again while the process lives, so that only kills of the last minute count: others in the same cgroup may be
+ * killed too, and the file may be about the whole machine. A process that is killed may be read and live on for seconds. */
+#define ENDING_LOOK_EVERY_NS UINT64_C(30000000000)
 void ending_look(struct ending_watch *w, uint64_t now_ns);
 void ending_forget(struct ending_watch *w);
 

@@ -297,10 +297,11 @@ static void read_program(struct served *p)
 {
     uint64_t began_ns = now_ns();
     bool is_dump_due = began_ns >= p->next_dump_ns;
-    ending_look(&p->watch, began_ns);
     struct snapshot *s = readings_next(p->readings);
-    if (s)
+    if (s) {
+        ending_look(&p->watch, began_ns);
         served_note_figures(p, s);
+    }
     uint64_t took_ns = now_ns() - began_ns;
     if (readings_error(p->readings) == -ENOENT || !is_reported(p)) {
         readings_give_back(s);

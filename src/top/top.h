@@ -73,6 +73,7 @@ struct top {
     struct snapshot *snapshot;
     struct view_threads threads;
     struct top_items items;
+    unsigned n_lacking; /* readings in a row in which the process had no jespan */
     const char *ended; /* why there are no more readings, such as top_process_ended; NULL: there are */
     uint64_t time_ns, period_ns; /* of the last reading, and since the one before */
     /* By number of context */

@@ -181,6 +181,7 @@ static int take_reading(struct top *top, struct snapshot *s)
     struct view_threads threads;
     snapshot_free(top->snapshot);
     top->snapshot = s;
+    top->n_lacking = 0;
     int error = view_threads_read(&threads, top->process, VIEW_MOST_CELLS);
     if (!error)
         top_take_threads(top, &threads);
@@ -224,14 +225,14 @@ static bool has_ended(pid_t pid)
     return !process_stat_read(&stat, pid) || strchr("ZX", process_stat_state(&stat));
 }
 
-/* Why there are no more readings. NULL: there may be some; a program that began just now cannot be read yet. */
+/* Why there are no more readings. NULL: there may be some. A program that is about to begin has no jespan, and then no memory yet. */
 static const char *why_ended(struct top *top, int error)
 {
     if (error == -ESRCH || ((error == -ENOENT || error == -EAGAIN) && has_ended(top->pid)))
         return top_process_ended;
-    if (error == -ENOENT)
-        return "the process executes a program without jespan now";
-    return error == -EAGAIN ? NULL : view_error_text(error);
+    if (top->snapshot && (error == -EAGAIN || (error == -ENOENT && top->n_lacking++ == 0)))
+        return NULL;
+    return error == -ENOENT && top->snapshot ? "the process executes a program without jespan now" : view_error_text(error);
 }
 
 /* Sets top->ended if there are no more readings. */

@@ -83,6 +83,10 @@ test_files_in_dump_dir() {
     check --max 'work<64M' --dump-dir new/dumps --junit new/dumps/j.xml --markdown new/dumps/m.md -- work 8000000 drop
     equal "status" "$status" 0
     [ -s new/dumps/j.xml ] && [ -s new/dumps/m.md ] || fail "no file in the directory of the dumps"
+    status=0
+    "$JESPAN_CMD" check --max 'work<64M' --dump-dir gone --junit gone/j.xml -- ./none > out 2> err || status=$?
+    equal "status of no program" "$status" 127
+    [ -s gone/j.xml ] || fail_with "no file where there is no program" err
     check --max 'work<64M' --dump-dir not/made --junit nowhere/j.xml -- work 8000000 drop
     equal "status where a file cannot be written" "$status" 125
     [ ! -e not ] || fail "a directory is left behind"

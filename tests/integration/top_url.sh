@@ -49,6 +49,7 @@ wait "$batch" || fail "the end of a program: status $?"
 equal "the end of a program" "$(sed 's/after.*//' "$scratch/err")" "jespan: $base: Failed to connect to 127.0.0.1 port ${base##*:} "
 
 start_program "http_listen:unix:$scratch/socket"
+await "$JESPAN_CMD" report "unix:$scratch/socket" || fail "nobody listens"
 for command in report "top --once --interval 0.05"; do
     status=0
     # shellcheck disable=SC2086

@@ -90,6 +90,7 @@ test_debuglink() {
 # Where lld puts code: a page farther from the start in memory than in the file. A script has GNU ld do the same. The debug file does not
 # tell how far. This is for x86-64, whose default script is known.
 test_lld() {
+    [[ $(ld --version) == "GNU ld"* ]] || return 0
     local offset address
     [ "$(uname -m)" = x86_64 ] || return 0
     ld -pie -z separate-code --verbose | sed '1,/^=====/d; /^=====/,$d' > "$scratch/script"

@@ -83,7 +83,7 @@ static void test_by_the_system(void **state)
     ending_look(&watch, LOOK);
     ending_look(&watch, 2 * LOOK);
     set_kills("oom 9\noom_kill 8\n");
-    for (uint64_t ms = 0; ms < 5000; ms += 10)
+    for (uint64_t ms = 0; ms < 30000; ms += 10)
         ending_look(&watch, 3 * LOOK + ms * 1000000);
     assert_true(killed());
     begin();
