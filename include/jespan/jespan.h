@@ -381,7 +381,7 @@ JESPAN_API void jespan_exit_credit(struct jespan_block *scope);
 #define JESPAN_BLOCK_VARIABLES_(n, name)                                                                               \
     JESPAN_SITE_ARENA(JESPAN_CAT_(jespan_site_, n), name, 0);                                                          \
     struct jespan_block JESPAN_CAT_(jespan_block_, n) __attribute__((cleanup(jespan_exit_block), unused))
-#ifdef __cplusplus
+#if defined __cplusplus && __cplusplus >= 201103L
 /* Arguments are read in the expression that made them, so that they may be temporary: std::to_string(id).c_str(). */
 extern "C++" {
 template <class... strings>

@@ -24,17 +24,33 @@ EXPORT jespan_context_t jespan_current(void)
     return unlikely(age_is_on) ? tree_whole(context) : context;
 }
 
+/* The thread may have been renamed since something was attached. What was its own context then is another thread's now, or none, but it
+ * is meant to go back. */
+static uint32_t own_if_former(const struct thread *t, uint32_t context)
+{
+    bool was_own = context == t->attached_on && load_relaxed(&context_heads[context].generation) == t->attached_on_generation;
+    return was_own ? tree_whole(t->base) : context;
+}
+
+static void note_own(struct thread *t)
+{
+    t->attached_on = tree_whole(t->base);
+    t->attached_on_generation = load_relaxed(&context_heads[t->attached_on].generation);
+}
+
 /* Replaces an attachment that is innermost. Removes it if the context below it is the wanted one. Under LOCK_TREE. */
 static int attach_locked(struct thread *t, jespan_context_t context)
 {
     context = span_context_named(t, context);
     if (!context)
         return EINVAL;
-    if (t->former_base && context == tree_whole(t->former_base))
-        context = tree_whole(t->base); /* to go back, after the thread was renamed */
-    context = age_period_of(context);
     bool replaces = t->depth && entry_kind(&t->entries[t->depth - 1]) == ENTRY_ATTACHED;
     uint32_t below_depth = t->depth - replaces;
+    if (replaces && !below_depth)
+        context = own_if_former(t, context);
+    else if (!below_depth)
+        note_own(t);
+    context = age_period_of(context);
     uint32_t below = below_depth ? t->entries[below_depth - 1].context : t->base;
     if (context != below) {
         struct counters *c = context ? span_count_enter(t, context) : NULL;

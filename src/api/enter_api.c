@@ -177,7 +177,7 @@ static NOINLINE int exit_slow(jespan_span_t *span)
     if (index < 0)
         return handle_context(span) ? EPERM : EINVAL;
     uint16_t region = entry_region(&t->entries[index]);
-    span_remove_left(t, (uint32_t)index, span_end_of_caller());
+    span_remove_left(t, (uint32_t)index, span_end_of_caller(), LEFT_STACK_BYTES);
     span_remove(t, (uint32_t)index);
     if (!load_relaxed(&thread_fast.other)) /* else nothing entered has an allocation policy, before and now */
         span_review(t);

@@ -38,7 +38,7 @@ static struct code {
     uint64_t start, end;
 } codes[MAX_FILES];
 static uint32_t n_codes, n_notes; /* each has a segment */
-static bool is_due;
+static bool is_due, is_refused; /* no segment is left */
 static _Atomic uint64_t next_look_ns;
 
 static bool is_known(uint64_t address)
@@ -58,7 +58,7 @@ struct maps {
 
 static bool is_full(void)
 {
-    return n_codes + n_notes + 1 >= MAX_FILES;
+    return is_refused || n_codes + n_notes + 1 >= MAX_FILES;
 }
 
 static bool read_text(struct maps *m)
@@ -186,8 +186,10 @@ static void add(struct maps *m)
     for (uint32_t i = 0; i < m->n; i++) {
         const struct line *line = &m->lines[i];
         uint64_t offset = 0, bytes = copy_first_page(line, &offset);
-        if (state_add_segment(PT_LOAD, line->flags, line->start, line->end - line->start, offset, bytes))
-            codes[n_codes++] = (struct code){line->start, line->end};
+        is_refused = !state_add_segment(PT_LOAD, line->flags, line->start, line->end - line->start, offset, bytes);
+        if (is_refused)
+            break;
+        codes[n_codes++] = (struct code){line->start, line->end};
     }
 }
 

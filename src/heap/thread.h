@@ -200,7 +200,7 @@ struct thread {
     uint64_t cpu_at_fork;
     struct counters *base_counters;
     uint32_t base; /* the base context */
-    uint32_t former_base; /* before the thread was renamed last; 0: it was not */
+    uint32_t attached_on, attached_on_generation; /* the base context when something was attached outside spans last */
     uint32_t depth, capacity;
     struct entry *entries;
     void *label_draft; /* allocated when first used */

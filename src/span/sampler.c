@@ -200,7 +200,6 @@ static jespan_sampler_t *read_callback(void **user)
     return decide;
 }
 
-/* The callback is not asked about spans that it opens itself. */
 /* The program reads keys and values without a check, as spans take them. */
 static size_t copy_valid(struct jespan_label *valid, const struct jespan_label *labels, size_t n_labels)
 {
@@ -211,6 +210,7 @@ static size_t copy_valid(struct jespan_label *valid, const struct jespan_label *
     return n;
 }
 
+/* The callback is not asked about spans that it opens itself. */
 static bool callback_decides(struct thread *t, jespan_sampler_t *decide, void *user, const struct jespan_site *site,
                              const struct jespan_label *labels, size_t n_labels)
 {

@@ -94,10 +94,7 @@ COLD int span_set_base_by_name(struct thread *t, const char *name)
     strncat(text, name, sizeof t->name - 1);
     const struct jespan_site site = {.name = text};
     lock(LOCK_TREE);
-    uint32_t former = t->base;
     int error = set_base_locked(t, tree_intern(CONTEXT_ID_ROOT, CONTEXT_THREAD, &site, NULL));
-    if (!error)
-        t->former_base = former && contexts[former].kind == CONTEXT_THREAD ? former : 0;
     unlock(LOCK_TREE);
     return error;
 }
@@ -250,10 +247,10 @@ void span_remove(struct thread *t, uint32_t index)
         span_remove(t, index); /* the entry that was attached above it */
 }
 
-void span_remove_left(struct thread *t, uint32_t index, uintptr_t stack)
+void span_remove_left(struct thread *t, uint32_t index, uintptr_t stack, uintptr_t bytes)
 {
     for (int64_t i = (int64_t)t->depth - 1; i > (int64_t)index; i--)
-        if (span_is_left(&t->entries[i], stack))
+        if (span_is_left(&t->entries[i], stack, bytes))
             span_remove(t, (uint32_t)i);
 }
 
@@ -264,7 +261,7 @@ COLD void span_remove_dead(struct thread *t, uint64_t key, uintptr_t stack)
         i++;
     if (i == t->depth)
         return;
-    span_remove_left(t, i, stack);
+    span_remove_left(t, i, stack, DEAD_STACK_BYTES);
     while (i < t->depth)
         if (t->entries[i].key == key && entry_is_block(&t->entries[i]))
             span_remove(t, i);
@@ -355,7 +352,7 @@ static void leave_base(struct thread *t)
     }
     stack_context_leave_thread(t);
     struct counters *c = t->base_counters;
-    t->base = t->former_base = t->tag = 0;
+    t->base = t->tag = 0;
     t->base_counters = t->current = NULL;
     if (c)
         span_count_exit(c);

@@ -165,16 +165,17 @@ HOT_INLINE uintptr_t span_end_of_caller(void)
 }
 
 /* Whether the entry is a block that longjmp() left: its variable was in the frame of a function that is over, below `stack`, where the
- * caller's frame ends. What lies further below may belong to other stacks, those of coroutines. */
+ * caller's frame ends. What lies more than `bytes` below may belong to other stacks, those of coroutines or of signal handlers. */
 #define LEFT_STACK_BYTES ((uintptr_t)1 << 20)
+#define DEAD_STACK_BYTES ((uintptr_t)1 << 16)
 
-HOT_INLINE bool span_is_left(const struct entry *e, uintptr_t stack)
+HOT_INLINE bool span_is_left(const struct entry *e, uintptr_t stack, uintptr_t bytes)
 {
-    return unlikely(stack - e->key - 1 < LEFT_STACK_BYTES) && entry_is_block(e);
+    return unlikely(stack - e->key - 1 < bytes) && entry_is_block(e);
 }
 
 /* Removes blocks that are left, from those that were entered after the entry at `index`. */
-void span_remove_left(struct thread *t, uint32_t index, uintptr_t stack);
+void span_remove_left(struct thread *t, uint32_t index, uintptr_t stack, uintptr_t bytes);
 
 /* Before a block with this key is entered: removes blocks with this key, since no block is entered twice, and those that were entered
  * after them and are left. */

@@ -42,7 +42,7 @@ static void *rename_once(void *unused)
 }
 
 /* A job that is attached when the thread is renamed; what was before it has another name then. */
-static void *rename_in_a_job(void *unused)
+static void *rename_in_a_job(void *creators)
 {
     JESPAN_SITE(site, "job");
     jespan_span_t *job = jespan_open(&site, JESPAN_ROOT, NULL, 0);
@@ -64,7 +64,14 @@ static void *rename_in_a_job(void *unused)
     }
     CHECK_EQ(jespan_attach(JESPAN_BASE), context);
     jespan_close(job);
-    return unused;
+    /* The name that it had is others' too: of those that were not renamed. */
+    jespan_context_t of_others = *(jespan_context_t *)creators, own = jespan_current();
+    CHECK(of_others != own);
+    CHECK_EQ(jespan_attach(of_others), own);
+    CHECK_EQ(jespan_current(), of_others);
+    CHECK_EQ(jespan_attach(own), of_others);
+    CHECK_EQ(jespan_current(), own);
+    return creators;
 }
 
 /* A dump makes another context current for a while. What comes after it is the context of the name that was noticed
@@ -86,7 +93,8 @@ static void *rename_in_dump(void *unused)
 static void in_new_thread(void *(*function)(void *))
 {
     pthread_t thread;
-    CHECK_EQ(pthread_create(&thread, NULL, function, NULL), 0);
+    jespan_context_t context = jespan_current();
+    CHECK_EQ(pthread_create(&thread, NULL, function, &context), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
