@@ -274,7 +274,7 @@ static NOINLINE void *aligned_slow(size_t alignment, size_t size)
         return aligned_by_policy(alignment, size);
     void *p = jespan_je_aligned_alloc(alignment, size);
     if (unlikely(!p))
-        return errno == EINVAL ? NULL : track_alloc_slow(t, NULL, size);
+        return !alignment || alignment & (alignment - 1) ? NULL : track_alloc_slow(t, NULL, size);
     struct class_info info = class_of_aligned_request(alignment, size);
     return likely(track_alloc_fast(t, p, info, size)) ? p : track_alloc_slow(t, p, size);
 }
