@@ -74,6 +74,7 @@ header() {
 
 # begin_waiting PATH OPTION…: in the background; answers go on meanwhile. Returns once the service has the request.
 begin_waiting() {
+    : > "$scratch/sent" # another request may have been before this one
     curl -sSv --max-time 600 -o "$scratch/profile" -D "$scratch/head" "${@:2}" "$base$1" 2> "$scratch/sent" &
     waiting=$!
     until grep -q '^> GET' "$scratch/sent" || ! kill -0 "$waiting" 2> /dev/null; do sleep 0.02; done
