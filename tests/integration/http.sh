@@ -230,6 +230,10 @@ check_who_cannot_listen() {
     fi
 }
 
+is_well() {
+    [ "$(ask /healthz)" = ok ]
+}
+
 # The child has no part in it, and does not keep the port when its parent has gone. Who waits is told at the end.
 check_fork_and_end() {
     start_program http_max_series:100
@@ -242,8 +246,7 @@ check_fork_and_end() {
     status_is 000 /healthz
     start_program "http_listen:${used#http://}"
     base=$used
-    for ((i = 0; i < 100; i++)); do [ "$(ask /healthz)" != ok ] || break; sleep 0.02; done
-    status_is 200 /healthz
+    await is_well || fail_with "the port is not free again" "$scratch/said"
     end_program
 }
 
