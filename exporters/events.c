@@ -291,7 +291,7 @@ static int open_all(struct events *e)
                                        .labels = c->events_labels, .json = c->trace_file[0] != '\0'};
     events_file_open(&e->folded, e->host, c->events_file, c->events_max_bytes);
     events_file_open(&e->trace, e->host, c->trace_file, c->events_max_bytes);
-    events_file_open(&e->flame, e->host, c->flame_file, c->events_max_bytes);
+    events_file_open(&e->flame, e->host, c->flame_file, UINT64_MAX);
     events_file_open(&e->svg, e->host, c->flame_svg_file, UINT64_MAX);
     e->paths = events_paths_make(&names);
     e->memory = events_memory_make();

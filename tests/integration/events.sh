@@ -131,6 +131,8 @@ test_lost() {
     [ "$(stat -c %s E)" -le 65536 ] && [ "$(stat -c %s T)" -le 65536 ] || fail "files are larger than their bound: $(ls -l E T)"
     grep -q "/E: of 40000 events, $((40000 - $(wc -l < E))) are beyond events_max_bytes$" err || fail_with "the bound is not said" err
     python3 -c 'import json; json.load(open("T"))' || fail "the bounded trace cannot be read"
+    run --conf events_max_bytes:65536 -- "$program" deep 300
+    [ "$(stat -c %s F)" -gt 65536 ] || fail "the bound of events is one of --flame too: $(ls -l F)"
 }
 
 # A full disk and closed descriptors are said, and the program goes on.
