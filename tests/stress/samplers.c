@@ -10,11 +10,14 @@
 
 /* ---- Replaced ---- */
 
+static _Atomic bool said_yes[2], said_no; /* yes to a span, and to a block */
+
 /* Each callback must be called with its own `user`: 1 samples, 2 does not. */
 static int says_yes(const struct jespan_site *site, const struct jespan_label *labels, size_t n_labels, void *user)
 {
-    (void)site, (void)labels, (void)n_labels;
+    (void)site;
     CHECK_EQ((uintptr_t)user, 1);
+    said_yes[n_labels == 1 && strcmp(labels[0].key, "key") == 0] = true;
     return 1;
 }
 
@@ -22,6 +25,7 @@ static int says_no(const struct jespan_site *site, const struct jespan_label *la
 {
     (void)site, (void)labels, (void)n_labels;
     CHECK_EQ((uintptr_t)user, 2);
+    said_no = true;
     return 0;
 }
 
@@ -47,7 +51,7 @@ static void replaced_while_spans_open(void)
     pthread_t threads[4];
     for (size_t i = 0; i < MEMBERS(threads); i++)
         CHECK_EQ(pthread_create(&threads[i], NULL, opens_spans, NULL), 0);
-    for (uint64_t i = 0, n = check_rounds("REPLACEMENTS", 50000); i < n; i++) {
+    for (uint64_t i = 0, n = check_rounds("REPLACEMENTS", 50000); i < n || !said_yes[0] || !said_yes[1] || !said_no; i++) {
         jespan_set_sampler(i % 3 == 0 ? says_yes : i % 3 == 1 ? says_no : NULL, (void *)(uintptr_t)(i % 3 + 1));
         if (i % 100 == 0)
             nanosleep(&(struct timespec){0, 10000}, NULL);
