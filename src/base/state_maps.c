@@ -56,9 +56,11 @@ struct maps {
     uint32_t n;
 };
 
-static bool is_full(void)
+/* Lines for which there are segments, beside the note about them. */
+static uint32_t room(void)
 {
-    return is_refused || n_codes + n_notes + 1 >= MAX_FILES;
+    uint32_t used = n_codes + n_notes + 1;
+    return is_refused || used >= MAX_FILES ? 0 : MAX_FILES - used;
 }
 
 static bool read_text(struct maps *m)
@@ -114,7 +116,7 @@ static void keep_new_code(struct maps *m)
     for (uint32_t i = 0; i < m->n; i++)
         m->keeps[i] = !is_known(m->lines[i].start) && has_code(m, m->lines[i].path);
     for (uint32_t i = 0; i < m->n; i++)
-        if (m->keeps[i] && n_codes + n_notes + n + 1 < MAX_FILES)
+        if (m->keeps[i] && n < room())
             m->lines[n++] = m->lines[i];
     m->n = n;
 }
@@ -212,7 +214,7 @@ COLD void state_see_code(uintptr_t address)
     if (!state_is_on())
         return;
     lock(LOCK_STATE);
-    is_due = is_due || (!is_full() && !is_known(address));
+    is_due = is_due || (room() > 0 && !is_known(address));
     unlock(LOCK_STATE);
 }
 

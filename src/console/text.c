@@ -92,7 +92,7 @@ void text_add_bytes(struct text *text, const void *bytes, size_t n_bytes, size_t
         add_char(text, ellipsis);
 }
 
-/* Every character in a text is printable, so no width is negative. */
+/* In columns. Every character in a text is printable, so no width is negative. */
 static size_t width_of(wchar_t c)
 {
     return is_plain(c) ? 1 : (size_t)wcwidth(c);
