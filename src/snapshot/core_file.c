@@ -239,7 +239,8 @@ static uint32_t flags_by_headers(struct core_file *c, const struct mapped *m)
 
 static void find_flags(struct core_file *c)
 {
-    for (struct mapped *m = c->notes.files; m < c->notes.files + c->notes.n_files; m++) {
+    for (uint64_t i = 0; i < c->notes.n_files; i++) {
+        struct mapped *m = &c->notes.files[i];
         const Elf64_Phdr *s = find_segment(c, m->start);
         m->flags = s ? s->p_flags : flags_by_headers(c, m);
     }
