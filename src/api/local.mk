@@ -11,6 +11,7 @@ core_sources += \
 
 # Only in the shared library, where there is a dynamic linker.
 shared_sources += \
-	%D%/inherit.c %D%/inherit.h
+	%D%/inherit.c %D%/inherit.h \
+	%D%/thread_names.c
 
 EXTRA_DIST += %D%/README.md

@@ -135,6 +135,13 @@ static bool clear(struct thread_fast *fast)
     return was_hot;
 }
 
+void thread_invalidate_own(struct thread *t)
+{
+    t->invalidations_seen--;
+    if (clear(&thread_fast))
+        store_release(&t->maybe_hot, true);
+}
+
 /* Sets thread_fast of all threads to NULL. Where it is NULL already, the thread has ended, or it is on the slow path,
  * where it reads thread_invalidations.
  *

@@ -214,18 +214,24 @@ HOT_INLINE bool is_invalidated(const struct thread *t)
     return unlikely(load_acquire(&thread_invalidations) != t->invalidations_seen);
 }
 
+static NOINLINE void review(struct thread *t)
+{
+    boot_look_at_new_name(t);
+    span_review(t);
+}
+
 /* After an invalidation, finds t->region and the policy again from what the thread has entered. */
 HOT_INLINE void review_if_invalidated(struct thread *t)
 {
     if (is_invalidated(t))
-        span_review(t);
+        review(t);
 }
 
 /* The same before an allocation. A guarded sample that is due has the effect of an invalidation. */
 static NOINLINE void *review_and_guard(struct thread *t, size_t size, int flags)
 {
     if (load_acquire(&thread_invalidations) != t->invalidations_seen + t->guard_due)
-        span_review(t);
+        review(t);
     return unlikely(guard_sample_wants(t)) ? alloc_guarded(t, size, flags) : NULL;
 }
 

@@ -253,12 +253,34 @@ static bool boot(void)
 
 /* ---- A thread ---- */
 
-/* jespan is not told when a thread is renamed. Most are renamed soon after their start, so we look often at first and
- * then less and less often. Each look is prctl(2), which may be forbidden to a thread that has a seccomp filter. */
+static _Atomic bool renames_are_told;
+static _Atomic uint32_t renamed_by_others; /* threads that others have renamed */
+
+COLD void boot_renames_are_told(void)
+{
+    store_relaxed(&renames_are_told, true);
+    if (thread_current && thread_current->next_name_check) /* 0: a rename was told before */
+        thread_current->next_name_check = UINT32_MAX;
+}
+
+COLD void boot_thread_renamed(bool is_own)
+{
+    struct thread *t = thread_current;
+    if (!is_own)
+        atomic_fetch_add(&renamed_by_others, 1);
+    if (!is_own || !t || !conf.thread_contexts)
+        return;
+    t->next_name_check = 0;
+    thread_invalidate_own(t); /* the next allocation looks at the name. This may be a signal handler, which must not */
+}
+
+/* Where jespan is not told when a thread is renamed, we look often at first and then less and less often: most are renamed soon after
+ * their start. Each look is prctl(2), which may be forbidden to a thread that has a seccomp filter. */
 static COLD void check_name(struct thread *t)
 {
     char name[sizeof t->name] = "";
-    t->next_name_check = t->slow_events ? 2 * t->slow_events : 1;
+    t->renamed_by_others = load_relaxed(&renamed_by_others);
+    t->next_name_check = load_relaxed(&renames_are_told) ? UINT32_MAX : t->slow_events ? 2 * t->slow_events : 1;
     if (t->base == CONTEXT_ID_SELF || prctl(PR_GET_NAME, name) || !strcmp(name, t->name))
         return;
     if (span_set_base_by_name(t, name) == 0)
@@ -277,14 +299,22 @@ static COLD void do_slow_work(struct thread *t, uint32_t work)
         state_look();
 }
 
+void boot_look_at_new_name(struct thread *t)
+{
+    if (!t->next_name_check && conf.thread_contexts)
+        check_name(t);
+}
+
 void boot_slow_event(struct thread *t)
 {
     uint32_t work = load_relaxed(&slow_work);
     if (unlikely(work))
         do_slow_work(t, work);
-    if (t->slow_events < NAME_CHECK_LAST)
+    if (t->slow_events < NAME_CHECK_LAST) {
+        t->slow_events++;
         cpu_clock_doubt(&t->cpu);
-    if (t->slow_events < NAME_CHECK_LAST && ++t->slow_events >= t->next_name_check && conf.thread_contexts)
+    }
+    if (unlikely(t->slow_events >= t->next_name_check || t->renamed_by_others != load_relaxed(&renamed_by_others)) && conf.thread_contexts)
         check_name(t);
 }
 

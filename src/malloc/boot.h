@@ -18,7 +18,15 @@ bool boot_is_under_way(void);
 bool boot_early_add(void *p, size_t requested);
 bool boot_early_remove(const void *p);
 
-/* To be called on slow paths: reads the thread's name now and then, and moves its new memory to the present period. */
+/* To be called on slow paths: reads the thread's name if it may be another one, and moves its new memory to the present period. */
 void boot_slow_event(struct thread *t);
+
+/* Reads the name of the calling thread if it was renamed. To be called before an allocation. */
+void boot_look_at_new_name(struct thread *t);
+
+/* A thread was renamed, the calling one or another. From boot_renames_are_told() on that is told, so that threads look at their names
+ * only then. Both may be called anywhere. */
+void boot_thread_renamed(bool is_own);
+void boot_renames_are_told(void);
 
 #endif

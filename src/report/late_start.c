@@ -78,7 +78,7 @@ void late_start_await(void (*start)(void))
 
 void late_start_now(void)
 {
-    if (getpid() == owner && take())
+    if (load_relaxed(&slow_work) & SLOW_START && getpid() == owner && take())
         start_threads();
 }
 

@@ -37,6 +37,7 @@ integration_tests += \
 	%D%/spans_wrong \
 	%D%/stacks_hostile \
 	%D%/thread_memory \
+	%D%/thread_names \
 	%D%/threads_late \
 	%D%/times \
 	%D%/times_forward \
@@ -180,6 +181,7 @@ test_support += \
 	%D%/report_model_program.c \
 	%D%/rss_program.c \
 	%D%/sandbox_program.c \
+	%D%/sandbox_strict_program.c \
 	%D%/services_module.c \
 	%D%/services_program.c \
 	%D%/stats_print_program.c \

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Threads that have allocated for long and are renamed then: by prctl(), by pthread_setname_np(), by another thread. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <jespan/jespan.h>
+
+#include "../support/ctl.h"
+
+#define OBJECTS 1000
+#define MANY 100000
+
+static void *kept[OBJECTS];
+static pthread_barrier_t barrier;
+
+static void work(void)
+{
+    for (size_t i = 0; i < 100000; i++)
+        free(opaque_pointer(malloc(opaque(100 + i % 3000))));
+}
+
+/* What the thread allocates now belongs to its new name. */
+static void belongs_to(const char *name)
+{
+    char expected[32] = "thread:";
+    strcat(expected, name);
+    for (size_t i = 0; i < OBJECTS; i++)
+        kept[i] = malloc(opaque(1000));
+    ctl_refresh();
+    jespan_context_t id = jespan_current();
+    if (strcmp(ctl_span_text(id, "name"), expected) != 0)
+        check_fail("the context is %s, not %s", ctl_span_text(id, "name"), expected);
+    uint64_t n = ctl_span(id, "inuse_objects");
+    CHECK(n == OBJECTS || n == OBJECTS + 1); /* with the object at whose allocation it heard of the name */
+    for (size_t i = 0; i < OBJECTS; i++)
+        free(kept[i]);
+}
+
+static void *run(void *unused)
+{
+    work();
+    CHECK_EQ(prctl(PR_SET_NAME, "by-prctl"), 0);
+    belongs_to("by-prctl");
+    work();
+    CHECK_EQ(pthread_setname_np(pthread_self(), "by-pthread"), 0);
+    belongs_to("by-pthread");
+    work();
+    jespan_context_t before = jespan_current();
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier); /* the other one renames this thread */
+    for (size_t i = 0; jespan_current() == before && i < MANY; i++) /* it hears of it when it needs new memory */
+        CHECK(opaque_pointer(malloc(opaque(1000))) != NULL);
+    belongs_to("by-another");
+    return unused;
+}
+
+/* The functions do what those of libc do. */
+static void are_as_of_libc(void)
+{
+    char name[16];
+    CHECK_EQ(pthread_setname_np(pthread_self(), "more than fifteen letters"), ERANGE);
+    errno = 0;
+    CHECK_EQ(prctl(-1, 0, 0, 0, 0), -1);
+    CHECK_EQ(errno, EINVAL);
+    CHECK_EQ(prctl(PR_SET_NAME, "first"), 0);
+    CHECK_EQ(prctl(PR_GET_NAME, name), 0);
+    CHECK(strcmp(name, "first") == 0);
+    CHECK_EQ(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
+    CHECK_EQ(prctl(PR_GET_DUMPABLE), 1);
+}
+
+int main(void)
+{
+    pthread_t thread;
+    CHECK_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, run, NULL), 0);
+    pthread_barrier_wait(&barrier);
+    CHECK_EQ(pthread_setname_np(thread, "by-another"), 0);
+    pthread_barrier_wait(&barrier);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    are_as_of_libc();
+    return check_result();
+}
