@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/figures.h"
+#include "base/number.h"
 #include "base/parse.h"
 #include "conf/conf.h"
 
@@ -214,23 +215,31 @@ static void add_up(const struct rule *r, const struct snapshot *s, struct alert_
     }
 }
 
-/* The growth within the window. A value is kept for each fifteenth of the window. */
-static uint64_t growth(struct alert_state *state, const struct rule *r, uint64_t bytes, uint64_t now_ns)
+/* Keeps a value for each fifteenth of the window. */
+static void keep(struct alert_state *state, const struct rule *r, uint64_t bytes, uint64_t now_ns)
 {
-    uint64_t step = r->window_ns / (ALERTS_PAST - 1);
     unsigned newest = (state->next_past + ALERTS_PAST - 1u) % ALERTS_PAST;
-    if (!state->n_past || now_ns - state->past[newest].ns >= step) {
-        state->past[state->next_past].ns = now_ns;
-        state->past[state->next_past].bytes = bytes;
-        state->next_past = (uint8_t)((state->next_past + 1u) % ALERTS_PAST);
-        state->n_past += state->n_past < ALERTS_PAST;
-    }
+    if (state->n_past && now_ns - state->past[newest].ns < r->window_ns / (ALERTS_PAST - 1))
+        return;
+    state->past[state->next_past].ns = now_ns;
+    state->past[state->next_past].bytes = bytes;
+    state->next_past = (uint8_t)((state->next_past + 1u) % ALERTS_PAST);
+    state->n_past += state->n_past < ALERTS_PAST;
+}
+
+/* The growth since the oldest value in the window. If all are older, as readings are further apart, it is the window's share of the
+ * growth since the newest one. */
+static uint64_t growth(const struct alert_state *state, const struct rule *r, uint64_t bytes, uint64_t now_ns)
+{
+    uint64_t grown = 0, age_ns = 0;
     for (unsigned i = 0; i < state->n_past; i++) {
         unsigned at = (state->next_past + ALERTS_PAST - state->n_past + i) % ALERTS_PAST;
-        if (now_ns - state->past[at].ns <= r->window_ns)
-            return bytes > state->past[at].bytes ? bytes - state->past[at].bytes : 0;
+        grown = saturating_sub(bytes, state->past[at].bytes);
+        age_ns = now_ns - state->past[at].ns;
+        if (age_ns <= r->window_ns)
+            return grown;
     }
-    return 0;
+    return age_ns ? (uint64_t)((unsigned __int128)grown * r->window_ns / age_ns) : 0;
 }
 
 static void show(struct alert_figures *figures, const struct alert_news *news)
@@ -244,8 +253,11 @@ static void look(struct alert_state *state, const struct rule *r, const struct s
 {
     *news = (struct alert_news){.rule = r->text, .span = r->n_names ? r->names[r->n_names - 1] : NULL, .bound_bytes = r->bound};
     add_up(r, s, news);
-    if (r->kind == GROWTH)
-        news->bytes = growth(state, r, news->bytes, now_ns);
+    if (r->kind == GROWTH) {
+        uint64_t bytes = news->bytes;
+        news->bytes = growth(state, r, bytes, now_ns);
+        keep(state, r, bytes, now_ns);
+    }
     news->holds = news->bytes > (state->is_over ? r->bytes - r->bytes / 8 : r->bytes);
     news->is_new = news->holds && !state->is_over;
     state->is_over = news->holds;

@@ -60,6 +60,15 @@ test_again() {
     said again.err '*: 2097152 bytes in *' '*outlived(session)*' '*: 4194304 bytes in *'
 }
 
+# Readings a second apart, as by default, with a rule for a second. The first reading comes before the growth.
+test_growth() {
+    options=(--in-process) more=,reading_interval_ms:1000
+    run growth 'growth(*)>16K/s|outlived(session)>100K' keep 300000 fired 2 1 grow 1
+    options=() more=
+    equal "status" "$status" 0
+    said growth.err '*outlived(session)*' 'jespan: alert: growth(\*)>16K/s: * bytes; * in use by thread:*'
+}
+
 test_in_process() {
     options=(--in-process --peak)
     run inside 'inuse(work)>1M' work 8000000 await 'inside/*.1.alert*'
@@ -194,6 +203,7 @@ test_peak() {
 
 test_alerts
 test_again
+test_growth
 test_in_process
 test_callback
 test_shown

@@ -10,6 +10,7 @@
  *   callback   has the callback print what it is told
  *   told N     waits until it was called N times
  *   fired I N  waits until mallctl says that rule I has fired N times
+ *   grow I     allocates 100 kB every 10 ms, and keeps it, until rule I has fired
  *   ended I    waits until mallctl says that rule I does not hold
  *   mode M     allocates outside spans until spans.stacks is M
  *   stacks M   sets spans.stacks
@@ -164,6 +165,9 @@ static int do_rules(char **argv)
     else if (!strcmp(word, "ended"))
         while (!until(ask(strtoul(argv[1], NULL, 10), "holding") == 0))
             ;
+    else if (!strcmp(word, "grow"))
+        while (!until(ask(strtoul(argv[1], NULL, 10), "fired") == 1))
+            take(100000);
     else if (!strcmp(word, "fired"))
         while (!until(ask(strtoul(argv[1], NULL, 10), "fired") == strtoul(argv[2], NULL, 10)))
             ;
