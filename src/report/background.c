@@ -3,6 +3,7 @@
 #include "report/background.h"
 
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -17,12 +18,34 @@
 #include "base/die.h"
 #include "base/forked.h"
 #include "base/futex.h"
+#include "base/number.h"
 #include "base/process_stat.h"
 #include "conf/conf.h"
 #include "heap/thread.h"
 #include "malloc/track.h"
 #include "report/dump_timer.h"
 #include "span/span.h"
+
+/* glibc takes the thread-local variables of all libraries out of the stack, so their size is added. */
+static size_t stack_bytes = BACKGROUND_STACK_BYTES;
+
+static int add_tls(struct dl_phdr_info *object, size_t unused, void *sum)
+{
+    (void)unused;
+    for (unsigned i = 0; i < object->dlpi_phnum; i++)
+        if (object->dlpi_phdr[i].p_type == PT_TLS)
+            *(size_t *)sum += object->dlpi_phdr[i].p_memsz + object->dlpi_phdr[i].p_align;
+    return 0;
+}
+
+/* Libraries that are loaded later get what glibc has set aside for them, or memory elsewhere. This is not done when a thread is
+ * created: the loader's lock may be held then, and locks of ours. */
+void background_boot(void)
+{
+    size_t bytes = BACKGROUND_STACK_BYTES;
+    dl_iterate_phdr(add_tls, &bytes);
+    stack_bytes = round_up(bytes, (size_t)sysconf(_SC_PAGESIZE));
+}
 
 /* A new thread inherits the signal mask of its creator. All signals are blocked while it is created, so it never takes
  * a signal of the program. */
@@ -34,7 +57,7 @@ static int create_thread(pthread_t *joinable, void *(*run)(void *), void *argume
     sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, joinable ? PTHREAD_CREATE_JOINABLE : PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, BACKGROUND_STACK_BYTES);
+    pthread_attr_setstacksize(&attributes, stack_bytes);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(joinable ? joinable : &detached, &attributes, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

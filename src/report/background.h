@@ -8,7 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BACKGROUND_STACK_BYTES ((size_t)256 * 1024)
+#define BACKGROUND_STACK_BYTES ((size_t)256 * 1024) /* beside thread-local variables */
+
+/* When libc works: finds out how much room thread-local variables take. */
+void background_boot(void);
 
 /* Starts a detached thread, whose first call must be background_begin(). Keeps errno. Returns 0 or a negative errno. */
 int background_start(void *(*run)(void *), void *argument);

@@ -124,6 +124,7 @@ static const struct part {
     void (*ask_to_stop)(void);
     void (*wait)(uint64_t until_ns);   /* after all were asked */
 } parts[] = {
+    {.boot = background_boot},
     {.boot = last_thread_boot, .after_fork_in_child = last_thread_after_fork},
     {.after_fork_in_parent = unfollowed_note_fork, .after_fork_in_child = unfollowed_after_fork},
     {.boot = process_context_start, .after_fork_in_child = process_context_start},

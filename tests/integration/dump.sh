@@ -58,6 +58,17 @@ one_thread_before_exit() {
     equal "not configured: threads" "$(wc -w <<< "$threads")" 1
 }
 
+# glibc takes thread-local variables out of the stacks of threads.
+large_thread_local() {
+    local kib program=$scratch/large_thread_local
+    for kib in 240 300 9000; do
+        compile "$program" tests/integration/dump_tls_program.c -DKIB="$kib"
+        run "dump_dir:$dir,dump_at_exit:true,dump_interval_s:60"
+        ran "$kib KiB of thread-local variables"
+        is_whole "$dir"/heap.*.1.pb.gz || fail "$kib KiB of thread-local variables: no dump"
+    done
+}
+
 on_interval() {
     local begin_us=${EPOCHREALTIME/./}
     run "dump_dir:$dir,dump_interval_s:1" check dumps 3 stats
@@ -410,6 +421,7 @@ asked_for() {
 nothing_by_default
 at_exit
 one_thread_before_exit
+large_thread_local
 on_interval
 removed
 kept

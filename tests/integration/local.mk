@@ -156,6 +156,7 @@ test_support += \
 	%D%/dump_exit_program.cc \
 	%D%/dump_on_program.c \
 	%D%/dump_program.c \
+	%D%/dump_tls_program.c \
 	%D%/events_program.c \
 	%D%/guard_program.c \
 	%D%/heap_bugs_program.c \
