@@ -213,7 +213,7 @@ int dump_file_sync_directory(const char *path)
     snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
     int fd = descriptor_open(directory, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
-        return -errno;
+        return errno == EACCES ? 0 : -errno; /* files can be made in a directory that cannot be read */
     int error = fsync(fd) && errno != EINVAL && errno != ENOTSUP ? -errno : 0;
     close(fd);
     return error;

@@ -298,6 +298,26 @@ unwritable() {
     equal "$what: counted" "$(cat "$scratch/out")" "pid $pid dumps 0 lost 2"
 }
 
+# A directory in which files can be made, and which cannot be read. Root could read it.
+unreadable() {
+    local drop=()
+    [ "$(id -u)" != 0 ] || drop=(setpriv "--bounding-set=-dac_override,-dac_read_search")
+    rm -rf "$dir"
+    mkdir -m 333 "$dir"
+    status=0
+    if "${drop[@]}" ls "$dir" > "$scratch/out" 2>&1; then
+        echo "dump.sh: all directories can be read here: one that cannot be is not tried"
+        return
+    fi
+    JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$dir,dump_interval_s:1,dump_keep:1 "${drop[@]}" "$program" dumps 2 stats \
+        > "$scratch/out" 2> "$scratch/err" || status=$?
+    chmod 700 "$dir"
+    pid=$(sed -n 's/^pid \([0-9]*\) .*/\1/p' "$scratch/out")
+    ran "unreadable directory"
+    equal "unreadable directory: counted" "$(cat "$scratch/out")" "pid $pid dumps 2 lost 0"
+    equal "unreadable directory: dumps" "$(dumps_in "$dir" | sed -E 's/\.[0-9]{13}\././')" "$(names_of 2)"
+}
+
 # A file may grow to nothing: every write fails, as on a full disk. SIGXFSZ is ignored, as a program that expects this does.
 limited_file_size() {
     local conf=module_dir:$JESPAN_MODULES,dump_dir:$dir,dump_interval_s:1
@@ -438,6 +458,7 @@ touch "$scratch/file"
 unwritable "$scratch/missing" "missing directory" "No such file or directory"
 unwritable "$scratch/file" "no directory at all" "Not a directory"
 unwritable /proc "unwritable directory" "No such file or directory"
+unreadable
 limited_file_size
 make_room
 full_disk
