@@ -17,6 +17,7 @@
 #include "base/forked.h"
 #include "base/futex.h"
 #include "base/lock.h"
+#include "base/number.h"
 #include "conf/conf.h"
 #include "policy/limits.h"
 #include "report/background.h"
@@ -40,6 +41,7 @@ static bool started;                 /* start_mutex */
 static WRITTEN_AT_FORK bool at_end; /* start_mutex */
 
 /* Only the worker uses this. */
+static bool is_last;  /* this is the last round */
 static bool has_more; /* some refusals wait, because the last event of their limit was less than HARD_NS ago */
 
 /* ---- Telling ---- */
@@ -97,8 +99,9 @@ static bool has_hard_event(struct limit *l, struct jespan_limit_event *event)
         store_relaxed(&l->told_refusals, refusals);
     if (!hard || refusals == told)
         return false;
-    has_more |= l->told_ns && now - l->told_ns < HARD_NS;
-    if (l->told_ns && now - l->told_ns < HARD_NS)
+    bool is_too_soon = !is_last && l->told_ns && now - l->told_ns < HARD_NS;
+    has_more |= is_too_soon;
+    if (is_too_soon)
         return false;
     event->kind = JESPAN_LIMIT_HARD;
     event->limit_bytes = hard;
@@ -151,19 +154,22 @@ static void make_round(void)
 static void wait_for_signal(void)
 {
     bool looks = load_relaxed(&limits_have_soft) || has_more;
+    uint64_t after_ns = lesser(conf.limit_interval_ms * NS_PER_MS, has_more ? HARD_NS : UINT64_MAX);
     if (!load_acquire(&limits_signal))
-        futex_wait(&limits_signal, 0, looks ? clock_ns(CLOCK_MONOTONIC) + conf.limit_interval_ms * NS_PER_MS : UINT64_MAX);
+        futex_wait(&limits_signal, 0, looks ? clock_ns(CLOCK_MONOTONIC) + after_ns : UINT64_MAX);
     store_release(&limits_signal, 0);
     atomic_thread_fence(memory_order_seq_cst);
 }
 
 static void run(struct worker *w)
 {
+    is_last = false;
     do {
         make_round();
         if (worker_sleep(w, background_deadline(ROUND_MS)))
             wait_for_signal();
     } while (worker_sleep(w, 0));
+    is_last = true;
     make_round();
 }
 

@@ -13,10 +13,12 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "conf/conf.h"
 #include "heap/counters.h"
 #include "jespan/limit.h"
 #include "malloc/track.h"
 #include "policy/limits.h"
+#include "report/limit_events.h"
 #include "span/tree.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
@@ -207,12 +209,34 @@ static void test_the_former_callback_has_ended(void **state)
     expect_told(1);
 }
 
+/* limit_interval_ms is for soft limits: what was refused is told a second after the last event, or when the process ends. */
+static void test_refusals_before_the_end_are_told(void **state)
+{
+    uint64_t refusals = 0;
+    (void)state;
+    conf.limit_interval_ms = 86400000;
+    assert_int_equal(jespan_set_limit(context, 0, 1000), 0);
+    allocate(1000);
+    assert_false(ask(1));
+    expect_told(1);
+    assert_false(ask(1));
+    expect_told(2);
+    for (int i = 0; i < 3; i++)
+        assert_false(ask(1));
+    limit_events_ask_to_stop();
+    limit_events_wait(UINT64_MAX / 2);
+    for (int i = 0; i < count_told(); i++)
+        refusals += told[i].refusals;
+    assert_int_equal(refusals, 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_a_crossing_is_told_once, nothing),
         cmocka_unit_test_teardown(test_refusals_are_told_together, nothing),
         cmocka_unit_test_teardown(test_the_former_callback_has_ended, nothing),
+        cmocka_unit_test(test_refusals_before_the_end_are_told),
     };
     return cmocka_run_group_tests(tests, boot, NULL);
 }
