@@ -90,6 +90,14 @@ static void set_stacks(const struct alert_news *news, unsigned n)
     WARN("alert: stacks: ", mode, error ? ": " : "", error ? errno_text(-error) : "");
 }
 
+/* In a forked child, whose rules do not hold yet. What a user has set meanwhile stays. */
+static COLD void reset_stacks(void)
+{
+    if (own_stacks.set[0] && strcmp(load_acquire(&stack_mode_text), own_stacks.set) == 0)
+        stack_mode_set(conf.stacks);
+    FORKED_CLEAR(own_stacks);
+}
+
 /* The dump comes before the callback, which may free the memory. */
 static void look(const struct snapshot *s)
 {
@@ -210,7 +218,7 @@ COLD void alert_watch_after_fork(void)
     FORKED_CLEAR(was_told);
     FORKED_CLEAR(states);
     FORKED_CLEAR(own_figures);
-    FORKED_CLEAR(own_stacks);
+    reset_stacks();
     store_relaxed(&alerts_shown.figures, NULL);
     worker_after_fork(&worker);
     at_end = !conf.follow_fork;

@@ -102,6 +102,16 @@ test_stacks() {
     options=() more=
 }
 
+# A forked child has no rule that holds.
+test_stacks_in_child() {
+    options=(--in-process) more=,alert_stacks:all
+    run child 'inuse(work)>1M' work 8000000 mode 'all@work' fork mode off
+    equal "status" "$status" 0
+    run by-hand-child 'inuse(work)>1M' work 8000000 mode 'all@work' stacks sampled fork mode sampled
+    equal "status, by hand" "$status" 0
+    options=() more=
+}
+
 test_wrong_rules() {
     local rule
     for rule in 'inuse(work)' 'inuse(work)>1X' 'inuse work>1M' 'growth(work)>1M' 'growth(work)>1M/day' 'inuse(work)>1M/min' \
@@ -208,6 +218,7 @@ test_in_process
 test_callback
 test_shown
 test_stacks
+test_stacks_in_child
 test_wrong_rules
 test_peak
 finish

@@ -15,6 +15,7 @@
  *   mode M     allocates outside spans until spans.stacks is M
  *   stacks M   sets spans.stacks
  *   rules      prints all rules by mallctl
+ *   fork       goes on in a child; the parent waits for it and ends as it does
  *   pid        prints the number of this process
  *   exit N     _exit(N)
  *   kill       ends by SIGKILL
@@ -26,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <jespan/alert.h>
@@ -144,6 +146,16 @@ static void set_mode(const char *text)
         _exit(6);
 }
 
+static void go_on_in_child(void)
+{
+    int status;
+    pid_t child = fork();
+    if (child && (waitpid(child, &status, 0) != child || !WIFEXITED(status)))
+        _exit(5);
+    if (child)
+        exit(WEXITSTATUS(status));
+}
+
 /* Words about rules. Returns how many arguments follow, or -1: it is none of them. */
 static int do_rules(char **argv)
 {
@@ -192,6 +204,8 @@ int main(int argc, char **argv)
             many(n), i++;
         else if (!strcmp(word, "plain"))
             take(n), i++;
+        else if (!strcmp(word, "fork"))
+            go_on_in_child();
         else if (!strcmp(word, "drop"))
             free(last);
         else if (!strcmp(word, "kill"))
