@@ -82,7 +82,7 @@ static void run(struct worker *w)
     while (!load_relaxed(&stopping))
         watch.happened |= dump_on_wait(event_watch_look(&watch));
     watch.happened |= dump_on_wait(0); /* an event may be the reason why the program ends */
-    event_watch_handle(&watch);
+    event_watch_handle_last(&watch);
     dump_on_accept(0);
 }
 

@@ -146,6 +146,12 @@ uint64_t event_watch_handle(struct event_watch *w)
     return next;
 }
 
+void event_watch_handle_last(struct event_watch *w)
+{
+    memset(w->free_again_ns, 0, sizeof w->free_again_ns);
+    event_watch_handle(w);
+}
+
 /* ---- All ---- */
 
 void event_watch_begin(struct event_watch *w, const struct event_watch_calls *calls, void *arg, uint32_t wanted, pid_t pid)

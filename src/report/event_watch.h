@@ -44,6 +44,9 @@ uint64_t event_watch_look(struct event_watch *w);
 /* Handles events past their cooldown; keeps the rest. Returns when the next cooldown ends. */
 uint64_t event_watch_handle(struct event_watch *w);
 
+/* Handles all events: the process ends before their cooldown does. */
+void event_watch_handle_last(struct event_watch *w);
+
 /* Closes files. */
 void event_watch_end(struct event_watch *w);
 

@@ -99,6 +99,13 @@ void event_dumps_tend(struct served *p)
         e->next_ns = lesser(e->next_ns, e->quiet_until_ns);
 }
 
+void event_dumps_tend_last(struct served *p)
+{
+    event_dumps_tend(p);
+    if (p->event_dumps)
+        event_watch_handle_last(&p->event_dumps->watch);
+}
+
 uint64_t event_dumps_next_ns(const struct served *p)
 {
     return p->event_dumps && page_leaves_events(p->slot, p->pid) ? p->event_dumps->next_ns : UINT64_MAX;

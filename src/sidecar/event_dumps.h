@@ -14,6 +14,9 @@ uint32_t event_dumps_boot(void);
 /* Does what is due. The program was found. */
 void event_dumps_tend(struct served *p);
 
+/* The program ends by exit: does all that waits too. */
+void event_dumps_tend_last(struct served *p);
+
 /* When that is due. UINT64_MAX: nothing is watched. */
 uint64_t event_dumps_next_ns(const struct served *p);
 

@@ -377,7 +377,7 @@ static void say_goodbye(struct served *p)
     bool is_first = load_acquire(&p->slot->state) == SIDECAR_ASKS_FIRST;
     struct snapshot *s = read_last(p);
     bool was_read = s;
-    event_dumps_tend(p); /* one may be the reason why the program ends */
+    (is_first ? event_dumps_tend : event_dumps_tend_last)(p); /* one may be the reason why the program ends */
     page_tell(p->slot, p->pid, SIDECAR_READ);
     if (s) {
         served_note_figures(p, s);

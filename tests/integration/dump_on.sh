@@ -65,6 +65,8 @@ signals() {
     all_whole "a signal"
     run "$on" signal 12
     ran "a signal just before the end" "" "1.signal.pb.gz" ""
+    run "$on,dump_on_interval_s:1000" signal 12 await signal_dumps 1 signal 12
+    ran "a signal too soon before the end" "signal_dumps 1" "1.signal.pb.gz 2.signal.pb.gz" ""
     run "$on,dump_on_interval_s:1" signal 12 await signal_dumps 1 signal 12 signal 12 sleep 300 await signal_dumps 1 \
         await signal_dumps 2 sleep 1200 await signal_dumps 2
     ran "signals too soon" $'signal_dumps 1\nsignal_dumps 1\nsignal_dumps 2\nsignal_dumps 2' \

@@ -86,6 +86,8 @@ signals() {
     local on=,dump_signal:USR2
     beside signal $on signal 12
     ran "a signal just before the end" "" "1.signal.pb.gz" ""
+    beside signal $on,dump_on_interval_s:1000 signal 12 files signal 1 signal 12
+    ran "a signal too soon before the end" "signal 1" "1.signal.pb.gz 2.signal.pb.gz" ""
     beside signal $on,dump_on_interval_s:1 signal 12 files signal 1 signal 12 signal 12 sleep 300 files signal 1 files signal 2 \
         sleep 1200 files signal 2
     ran "signals too soon" $'signal 1\nsignal 1\nsignal 2\nsignal 2' "1.signal.pb.gz 2.signal.pb.gz" ""
