@@ -55,12 +55,12 @@ static void handle(int number)
 int dump_signal_install(const char *text)
 {
     int number = dump_signal_parse(text);
-    struct sigaction ours = {.sa_handler = handle, .sa_flags = SA_RESTART};
-    if (!number || sigaction(number, NULL, &before))
+    struct sigaction now, ours = {.sa_handler = handle, .sa_flags = SA_RESTART};
+    if (!number || sigaction(number, NULL, &now))
         return -EINVAL;
-    if (before.sa_flags & SA_SIGINFO || (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN))
-        return before.sa_handler == handle ? 0 : -EBUSY;
-    if (sigaction(number, &ours, NULL))
+    if (now.sa_flags & SA_SIGINFO || (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN))
+        return now.sa_handler == handle ? 0 : -EBUSY; /* it is ours in a forked child */
+    if (sigaction(number, &ours, &before))
         return -EINVAL;
     installed = number;
     return 0;

@@ -162,10 +162,11 @@ COLD void dump_watch_after_fork(void)
     if (!wanted)
         return;
     dump_on_accept(0);
-    dump_signal_remove();
     event_watch_end(&watch);
     worker_after_fork(&worker);
     wanted = 0;
     if (conf.follow_fork)
         dump_watch_boot();
+    if (!(wanted & DUMP_BIT(DUMP_SIGNAL))) /* without the handler, the signal would end the process */
+        dump_signal_remove();
 }

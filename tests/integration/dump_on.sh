@@ -83,7 +83,8 @@ forks() {
     run "$on" signal 12 await signal_dumps 1 fork threads signal 12
     equal "in a child: as without" "$status" $((128 + 12))
     equal "in a child: threads" "$(sed 1,3d "$scratch/out")" "dump_on_program"
-    run "$on,follow_fork:true" signal 12 await signal_dumps 1 fork signal 12 await signal_dumps 1
+    run "$on,follow_fork:true" signal 12 await signal_dumps 1 fork defaults signal 12 await signal_dumps 1
+    equal "followed: the handler stays" "$(grep defaults "$scratch/out")" "defaults 0"
     equal "followed: status" "$status" 0
     equal "followed: files" "$(find "$dir" -name "heap.$pid.1.signal.pb.gz" -o -name 'heap.*.1.signal.pb.gz' | wc -l)" 2
     [ -e "$dir/heap.$pid.1.signal.pb.gz" ] || fail "followed: no dump of the child"

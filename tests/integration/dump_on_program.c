@@ -10,9 +10,11 @@
  *   drop            frees all that grow has taken line           reads a line
  *   waits N         N allocations that must fail: did this thread wait in few or most of them?
  *   refuse          an allocation of 2 MB in the span "small"
+ *   defaults        how often a signal was given its default action since the last fork
  *   files NAME N    as await, but counts the files heap.PID.*.NAME.pb.gz in $DUMPS
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -23,6 +25,18 @@
 #include <jespan/jespan.h>
 
 #include "../support/ctl.h"
+
+static int defaults;
+
+/* jespan calls it too. */
+int sigaction(int number, const struct sigaction *action, struct sigaction *before)
+{
+    static int (*next)(int number, const struct sigaction *action, struct sigaction *before);
+    if (!next)
+        *(void **)&next = dlsym(RTLD_NEXT, "sigaction");
+    defaults += action && action->sa_handler == SIG_DFL;
+    return next(number, action, before);
+}
 
 static void *last; /* each block begins with the address of the one before it */
 
@@ -85,6 +99,7 @@ static void bound_space(rlim_t megabytes)
 static void go_on_in_child(void)
 {
     int status;
+    defaults = 0;
     pid_t child = fork();
     if (child == 0)
         return;
@@ -179,6 +194,8 @@ int main(int argc, char **argv)
             go_on_in_child();
             printf("pid %d\n", (int)getpid());
             fflush(stdout);
+        } else if (strcmp(argv[i], "defaults") == 0) {
+            printf("defaults %d\n", defaults);
         } else if (strcmp(argv[i], "threads") == 0) {
             print_threads();
         } else if (strcmp(argv[i], "exhaust") == 0) {

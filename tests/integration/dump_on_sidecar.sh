@@ -100,7 +100,8 @@ forks() {
     beside signal $on signal 12 files signal 1 fork threads signal 12
     equal "in a child: as without" "$status" $((128 + 12))
     equal "in a child: threads" "$(sed 1,3d "$scratch/out")" "dump_on_program"
-    beside signal "$on,follow_fork:true" signal 12 files signal 1 fork await signal_dumps 0 signal 12 files signal 1 await signal_dumps 1 threads
+    beside signal "$on,follow_fork:true" signal 12 files signal 1 fork defaults await signal_dumps 0 signal 12 files signal 1 await signal_dumps 1 threads
+    equal "followed: the handler stays" "$(grep defaults "$scratch/out")" "defaults 0"
     equal "followed: status" "$status" 0
     equal "followed: files" "$(find "$dir" -name 'heap.*.1.signal.pb.gz' | wc -l)" 2
     [ -e "$dir/heap.$pid.1.signal.pb.gz" ] || fail "followed: no dump of the child"
