@@ -108,7 +108,7 @@ static void look(const struct snapshot *s)
         if (news[i].is_new)
             say(s, &news[i]);
     if (n_new && conf.dump_dir[0] && !has_sidecar())
-        dump_next(DUMP_ALERT);
+        dump_next_of(s, DUMP_ALERT);
     if (!has_sidecar())
         set_stacks(news, n);
     for (unsigned i = 0; i < n; i++)

@@ -63,6 +63,7 @@ struct request {
     int (*write)(const struct request *);
     enum exporter_profile profile;
     const char *path;
+    const struct snapshot *snapshot; /* only for write_given() */
     enum dump_reason reason; /* of a numbered dump. DUMP_N_REASONS: the interval, not an event */
 };
 
@@ -141,6 +142,18 @@ static int write_next(const struct request *request)
 int dump_next(enum dump_reason reason)
 {
     return run_dump((struct request){.write = write_next, .reason = reason});
+}
+
+static int write_given(const struct request *request)
+{
+    struct dump_source source = {.exporter = find_exporter(), .snapshot = request->snapshot};
+    source.error = source.exporter ? 0 : -ENOPKG;
+    return next_from(&source, request);
+}
+
+int dump_next_of(const struct snapshot *snapshot, enum dump_reason reason)
+{
+    return run_dump((struct request){.write = write_given, .snapshot = snapshot, .reason = reason});
 }
 
 /* ---- Dumps for events ---- */

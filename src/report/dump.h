@@ -8,6 +8,7 @@
 
 #include "base/dump_on.h"
 #include "report/exporter.h"
+#include "snapshot/snapshot.h"
 
 /* Writes a dump to `path`, in the format of dump_format. A file is written beside it under a temporary name, and then
  * replaces it. A FIFO or character device is written to directly, with a time limit for the reader (dump_file.h). On any
@@ -19,6 +20,9 @@ int dump_to_path(enum exporter_profile profile, const char *path);
  * beyond conf.dump_keep, and of all processes beyond conf.dump_dir_files and conf.dump_dir_bytes. The first of
  * consecutive failures is written to stderr. `reason` is DUMP_N_REASONS for the interval. Returns 0 or a negative errno. */
 int dump_next(enum dump_reason reason);
+
+/* The same of a snapshot that the caller has taken. */
+int dump_next_of(const struct snapshot *snapshot, enum dump_reason reason);
 
 /* The same when the process may be killed soon. The caller has called meta_emergency_begin(). Uses emergency memory
  * (meta.h), names the file before it is synced, and puts the reason into the name: heap.PID.N.REASON.pb.gz. */

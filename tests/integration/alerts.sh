@@ -78,6 +78,15 @@ test_in_process() {
     equal "a peak without a sidecar" "$(grep -c 'dump_peak needs a sidecar, as jespan run starts one, and is ignored' inside.err)" 1
 }
 
+# The dump has what the rule has seen, though the program frees it before the dump can begin.
+test_same_reading() {
+    options=(--in-process)
+    run same 'inuse(work)>1M' stall work 8000000 fired 1 1 drop flow await 'same/*.1.alert*'
+    options=()
+    equal "status" "$status" 0
+    equal "the dump" "$(bytes_of same/heap.*.1.alert.pb.gz work)" 8388608
+}
+
 # While rules hold, their spans have stacks, with a sidecar and without. Which function allocated comes after the switch.
 test_stacks() {
     local mode end
@@ -217,6 +226,7 @@ test_growth
 test_in_process
 test_callback
 test_shown
+test_same_reading
 test_stacks
 test_stacks_in_child
 test_wrong_rules

@@ -15,18 +15,23 @@
  *   mode M     allocates outside spans until spans.stacks is M
  *   stacks M   sets spans.stacks
  *   rules      prints all rules by mallctl
+ *   stall      has a thread dump into a FIFO, "stalled", that nobody reads: another dump waits for it
+ *   flow       ends that
  *   fork       goes on in a child; the parent waits for it and ends as it does
  *   pid        prints the number of this process
  *   exit N     _exit(N)
  *   kill       ends by SIGKILL
  */
+#include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -146,6 +151,46 @@ static void set_mode(const char *text)
         _exit(6);
 }
 
+/* ---- A dump that takes as long as the program wants ---- */
+
+static const char stalled_path[] = "stalled";
+static int stalled;
+static pthread_t dumping;
+
+static void *dump_into_fifo(void *unused)
+{
+    const char *path = stalled_path;
+    mallctl("spans.dump", NULL, NULL, &path, sizeof path);
+    return unused;
+}
+
+static int is_open_twice(void)
+{
+    struct stat fifo, other;
+    int n = 0;
+    fstat(stalled, &fifo);
+    for (int fd = 0; fd < 64; fd++)
+        n += fstat(fd, &other) == 0 && other.st_dev == fifo.st_dev && other.st_ino == fifo.st_ino;
+    return n == 2;
+}
+
+static void stall(void)
+{
+    if (mkfifo(stalled_path, 0600) || (stalled = open(stalled_path, O_RDWR | O_NONBLOCK)) < 0)
+        _exit(4);
+    while (write(stalled, stalled_path, 1) == 1)
+        ;
+    pthread_create(&dumping, NULL, dump_into_fifo, NULL);
+    while (!until(is_open_twice()))
+        ;
+}
+
+static void flow(void)
+{
+    close(stalled);
+    pthread_join(dumping, NULL);
+}
+
 static void go_on_in_child(void)
 {
     int status;
@@ -204,6 +249,10 @@ int main(int argc, char **argv)
             many(n), i++;
         else if (!strcmp(word, "plain"))
             take(n), i++;
+        else if (!strcmp(word, "stall"))
+            stall();
+        else if (!strcmp(word, "flow"))
+            flow();
         else if (!strcmp(word, "fork"))
             go_on_in_child();
         else if (!strcmp(word, "drop"))
