@@ -21,6 +21,7 @@ struct watched {
 };
 
 static unsigned n_alerts;
+static char last_stacks[STACK_MODE_BYTES]; /* what was set last for rules that hold, in any process */
 
 void watched_boot(void)
 {
@@ -76,15 +77,27 @@ static int ask_for_stacks(const struct served *p, const char *mode)
     return error == -EINPROGRESS ? 0 : error ? error : -answer.error;
 }
 
+/* A forked process begins with the mode of its parent, which the sidecar may have set. */
+static void know_stacks_of_parent(struct served *p, const char *now)
+{
+    bool is_forked = page_is_of(p->slot, p->pid) && load_relaxed(&p->slot->forked);
+    if (is_forked && !p->watched->stacks.set[0] && strcmp(now, last_stacks) == 0)
+        alert_stacks_note(&p->watched->stacks, now);
+}
+
 /* If the process cannot be asked now, the next look tries again. */
 static void set_stacks(struct served *p, const struct alert_news *news)
 {
     char mode[STACK_MODE_BYTES];
     struct mailbox_answer now;
-    if (readings_get(p->readings, "spans.stacks", &now) ||
-        !alert_stacks_wants(&p->watched->stacks, news, n_alerts, now.words, mode) || ask_for_stacks(p, mode))
+    if (readings_get(p->readings, "spans.stacks", &now))
+        return;
+    know_stacks_of_parent(p, now.words);
+    if (!alert_stacks_wants(&p->watched->stacks, news, n_alerts, now.words, mode) || ask_for_stacks(p, mode))
         return;
     alert_stacks_note(&p->watched->stacks, mode);
+    if (strcmp(mode, conf.stacks) != 0)
+        strcpy(last_stacks, mode);
     char pid[NUMBER_BYTES];
     WARN("alert: stacks: ", mode, " in ", p->name, " (process ", number_text(pid, (uint64_t)p->pid, 10), ")");
 }

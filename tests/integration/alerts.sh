@@ -111,13 +111,17 @@ test_stacks() {
     options=() more=
 }
 
-# A forked child has no rule that holds.
+# A forked child has its own rules, which do not hold at first.
 test_stacks_in_child() {
     options=(--in-process) more=,alert_stacks:all
     run child 'inuse(work)>1M' work 8000000 mode 'all@work' fork mode off
     equal "status" "$status" 0
     run by-hand-child 'inuse(work)>1M' work 8000000 mode 'all@work' stacks sampled fork mode sampled
     equal "status, by hand" "$status" 0
+    # With a sidecar, the followed child has the memory too, and frees it.
+    options=(--quiet) more=,alert_stacks:all,follow_fork:true
+    run followed-child 'inuse(work)>1M' work 8000000 mode 'all@work' fork drop mode off
+    equal "status, with a sidecar" "$status" 0
     options=() more=
 }
 
