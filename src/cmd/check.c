@@ -138,11 +138,16 @@ static void handle(int signal, void (*handler)(int))
  * nobody reads makes printf() fail. So the check always writes its files, and removes its directory. */
 static int run_program(const struct options *options, const char *directory, const char *alerts, char **words, int n)
 {
+    static const struct sigaction standard = {.sa_handler = SIG_DFL};
+    struct sigaction of_program;
     int status = 0;
     fflush(NULL);
+    sigaction(SIGCHLD, &standard, &of_program); /* who ignores it is not told how a child ended */
     pid_t pid = fork();
-    if (pid == 0)
+    if (pid == 0) {
+        sigaction(SIGCHLD, &of_program, NULL);
         become_program(options, directory, alerts, words, n);
+    }
     if (pid < 0) {
         cmd_error("cannot start a process: %s", strerror(errno));
         return STATUS_PREPARE;

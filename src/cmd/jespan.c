@@ -5,6 +5,7 @@
  */
 #include <config.h>
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -84,6 +85,8 @@ static int run(int argc, char **argv)
         return STATUS_USAGE;
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return cmd_usage(command);
+    if (strcmp(argv[0], "run") != 0 && strcmp(argv[0], "check") != 0)
+        signal(SIGCHLD, SIG_DFL); /* who ignores it is not told how a child ended. These two leave that to the program */
     return cmd_run(command, argc, argv);
 }
 

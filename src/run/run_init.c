@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -50,13 +51,21 @@ static void wait_for_program(pid_t program, const sigset_t *signals, bool has_ow
     }
 }
 
+static int64_t seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+/* There may be many signals meanwhile: all that the program leaves end too. */
 static void wait_for_sidecar(const sigset_t *signals)
 {
     static const struct timespec second = {.tv_sec = 1};
+    int64_t until = seconds_now() + SIDECAR_SECONDS;
     int status;
-    for (int i = 0; i < SIDECAR_SECONDS && *sidecar > 0 && kill(*sidecar, 0) == 0; i++)
-        if (reap(*sidecar, &status) || (sigtimedwait(signals, NULL, &second) > 0 && reap(*sidecar, &status)))
-            break;
+    while (!reap(*sidecar, &status) && *sidecar > 0 && kill(*sidecar, 0) == 0 && seconds_now() < until)
+        sigtimedwait(signals, NULL, &second);
 }
 
 static _Noreturn void be_process_1(pid_t program, const sigset_t *signals, bool has_own_group)
@@ -95,9 +104,12 @@ static void take_terminal(const sigset_t *before)
 
 int run_init_split(bool takes_terminal)
 {
+    static const struct sigaction standard = {.sa_handler = SIG_DFL};
     sigset_t signals = signals_to_pass(), before;
+    struct sigaction of_program;
     void *page = mmap(NULL, sizeof *sidecar, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     sigprocmask(SIG_BLOCK, &signals, &before);
+    sigaction(SIGCHLD, &standard, &of_program); /* who ignores it is not told how a child ended */
     pid_t program = page == MAP_FAILED ? -1 : fork();
     if (program < 0) {
         cmd_error("cannot start a process: %s", strerror(errno));
@@ -106,6 +118,7 @@ int run_init_split(bool takes_terminal)
     sidecar = page;
     if (program > 0)
         be_process_1(program, &signals, takes_terminal);
+    sigaction(SIGCHLD, &of_program, NULL);
     if (takes_terminal)
         take_terminal(&before);
     else

@@ -78,13 +78,13 @@ static _Noreturn void begin_sidecar(struct start *s)
     char go;
     setsid();
     int error = arrange_descriptors(s);
-    if (write(s->socket, &self, sizeof self) != sizeof self || read(s->socket, &go, 1) != 1)
+    if (send(s->socket, &self, sizeof self, MSG_NOSIGNAL) != sizeof self || read(s->socket, &go, 1) != 1)
         _exit(1);
     if (error == 0)
         error = try_to_read(s->program);
     if (error == 0)
         error = become_sidecar(s); /* the sidecar sends the result itself */
-    if (write(s->socket, &error, sizeof error) < 0)
+    if (send(s->socket, &error, sizeof error, MSG_NOSIGNAL) < 0)
         _exit(1);
     _exit(1);
 }
@@ -118,7 +118,7 @@ static int agree(int channel, pid_t *sidecar)
     if (read(channel, sidecar, sizeof *sidecar) != sizeof *sidecar)
         return EAGAIN; /* the system makes no more processes */
     prctl(PR_SET_PTRACER, *sidecar, 0, 0, 0); /* only with Yama; lasts beyond exec */
-    if (write(channel, "", 1) != 1 || read(channel, &error, sizeof error) != sizeof error)
+    if (send(channel, "", 1, MSG_NOSIGNAL) != 1 || read(channel, &error, sizeof error) != sizeof error)
         return HAS_ENDED;
     return error;
 }

@@ -92,6 +92,12 @@ test_files_in_dump_dir() {
     [ ! -e not ] || fail "a directory is left behind"
 }
 
+test_ignored_signal() {
+    status=0
+    env --ignore-signal=CHLD "$JESPAN_CMD" check --max 'work<64M' -- sh -c 'exit 9' > out 2> err || status=$?
+    equal "status of the program where SIGCHLD is ignored" "$status" 9
+}
+
 # The limits of a `jespan run` around it or inside do not keep a short program's dump away.
 test_nested() {
     status=0

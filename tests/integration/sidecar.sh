@@ -397,6 +397,16 @@ test_process_1() {
     equal "process 1, what the program held at exit" "$(row "$(dump_of one 'heap.2.1.pb.gz')" held)" "1048576 256 1048576"
     "${unshare[@]}" "${run[@]}" --dump-dir one -- "$program" status 9 || status=$?
     equal "process 1, status" "$status" 9
+    status=0
+    timeout -k 5 300 "${unshare[@]}" env --ignore-signal=CHLD "${run[@]}" --dump-dir one -- "$program" status 9 || status=$?
+    equal "process 1, status where SIGCHLD was ignored" "$status" 9
+    equal "process 1, what the program inherits" \
+        "$("${unshare[@]}" env --ignore-signal=CHLD "${run[@]}" --dump-dir one -- grep SigIgn /proc/self/status)" \
+        "$(env --ignore-signal=CHLD grep SigIgn /proc/self/status)"
+    # Orphans that end one by one are no seconds: it waits for the sidecar, and that for the last process.
+    # shellcheck disable=SC2016
+    equal "process 1, with many orphans" "$("${unshare[@]}" "${run[@]}" --dump-dir one --interval 0 --follow-fork -- \
+        sh -c 'for i in $(seq 150); do (sleep 0.$(printf %03d $((i * 3)))) & done; (sleep 2; echo the last) & kill -9 $$')" "the last"
     # shellcheck disable=SC2016
     "${unshare[@]}" "${run[@]}" --dump-dir one -- \
         sh -c '(true &); for i in $(seq 12000); do [ -n "$(ps -eo state= | grep Z)" ] || exit 0; sleep 0.05; done; exit 1' ||
