@@ -208,6 +208,7 @@ test_before_exit
 test_many_contexts
 test_environment
 test_files_in_dump_dir
+test_ignored_signal
 test_nested
 test_outlived
 test_program_status

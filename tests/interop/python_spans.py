@@ -6,6 +6,8 @@ usage: python_spans.py [uvloop | uvloop-first]
 Tasks run on asyncio's own loop, or on that of uvloop, which is imported after jespan or before it.
 """
 import asyncio
+import concurrent.futures
+import contextvars
 import ctypes
 import sys
 import threading
@@ -63,6 +65,54 @@ def thread():
             kept.append(bytearray(MIB))
 
 
+def generator():
+    with jespan.span("in generator"):
+        yield
+
+
+def left_in_another_context(now):
+    left = generator()
+    contextvars.copy_context().run(next, left)
+    contextvars.copy_context().run(next, left, None)
+    assert now() == base
+
+
+def nested_in_itself(now):
+    again = jespan.span("again")
+    with again:
+        outer = now()
+        with again:
+            assert now() != outer
+        assert now() == outer
+    assert now() == base
+
+
+async def closed_by_another_thread(now):
+    """As when the caller's time is over: the thread goes on."""
+    def work():
+        started.set()
+        end.wait()
+
+    started, end = threading.Event(), threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        own = pool.submit(now).result()
+        with jespan.span("request"):
+            future = asyncio.get_running_loop().run_in_executor(pool, work)
+            while not started.is_set():
+                await asyncio.sleep(0.01)
+        end.set()
+        await future
+        assert pool.submit(now).result() == own
+
+
+def refuses_generators():
+    try:
+        jespan.span("generator")(generator)
+    except TypeError:
+        return
+    raise AssertionError
+
+
 if __name__ == "__main__":
     print("available", jespan.is_available(), flush=True)
     with jespan.span("outer"):
@@ -72,4 +122,10 @@ if __name__ == "__main__":
     started = threading.Thread(target=thread)
     started.start()
     started.join()
+    refuses_generators()
+    if jespan.is_available():
+        base = ctypes.CDLL(None).jespan_current()
+        left_in_another_context(ctypes.CDLL(None).jespan_current)
+        nested_in_itself(ctypes.CDLL(None).jespan_current)
+        asyncio.run(closed_by_another_thread(ctypes.CDLL(None).jespan_current))
     ctypes.CDLL(None).exit(0)  # without Python's own end, which frees all

@@ -5,7 +5,7 @@ import functools
 import inspect
 import sys
 
-from ._native import current, follow, is_available, open_span
+from ._native import current, follow, is_available, open_span, reset
 from . import _tasks
 
 __all__ = ["is_available", "span"]
@@ -17,26 +17,33 @@ class span(contextlib.ContextDecorator):
     def __init__(self, name, /, **labels):
         self._name = name
         self._labels = labels
+        self._entered = []  # several threads and tasks may be in it, and one of them several times
 
     def __enter__(self):
         caller = sys._getframe(1)
-        self._span = open_span(self._name, self._labels, current.get(), caller.f_code.co_filename, caller.f_lineno)
-        self._token = current.set(self._span)
-        follow(self._span)
+        opened = open_span(self._name, self._labels, current.get(), caller.f_code.co_filename, caller.f_lineno)
+        self._entered.append((opened, current.set(opened)))
+        follow(opened)
         _tasks.follow_anyio()
         return self
 
     def __exit__(self, *_):
-        current.reset(self._token)
+        now = current.get()
+        entered = next((one for one in reversed(self._entered) if one[0] is now), self._entered[-1])
+        self._entered.remove(entered)
+        opened, token = entered
+        reset(token, opened)
         follow(current.get())
-        if self._span:
-            self._span.close()
+        if opened:
+            opened.close()
         return False
 
     def _recreate_cm(self):  # each call of a decorated function has a span of its own
         return type(self)(self._name, **self._labels)
 
     def __call__(self, function):
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"jespan.span cannot decorate {function.__qualname__}(), which is a generator; use it by `with` inside")
         if not inspect.iscoroutinefunction(function):
             return super().__call__(function)
 

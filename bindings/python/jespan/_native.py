@@ -86,10 +86,19 @@ class Span:
         handle, self.handle = self.handle, None
         if handle:
             _library.jespan_close(handle)
-            if getattr(_thread, "span", None) is self:
-                _library.jespan_exit(handle)
-                _thread.span = None
+            if getattr(_thread, "handle", None) == handle:
+                _leave()
                 _publish(None)
+
+
+def reset(token, span):
+    """Makes `span`, which was set with that token, no longer the current one. In another context than that in which it was set, as
+    behind the `yield` of a generator, it may not be the current one at all."""
+    try:
+        current.reset(token)
+    except (ValueError, RuntimeError):
+        if current.get() is span:
+            current.set(None if token.old_value is contextvars.Token.MISSING else token.old_value)
 
 
 def _publish(span):
@@ -124,8 +133,16 @@ def _enter(span):
     before = getattr(_thread, "span", None)
     if before is span or _library is None:
         return before
-    if before is not None and before.handle:
-        _library.jespan_exit(before.handle)
-    entered = span is not None and span.handle and _library.jespan_enter(span.handle) == 0
-    _thread.span = span if entered else None
+    _leave()
+    handle = span.handle if span is not None else None
+    if handle and _library.jespan_enter(handle) == 0:
+        _thread.span, _thread.handle = span, handle
     return before
+
+
+def _leave():
+    """Leaves what the calling thread has entered. Another thread may have closed it: the handle is valid until it is left."""
+    handle = getattr(_thread, "handle", None)
+    _thread.span = _thread.handle = None
+    if handle:
+        _library.jespan_exit(handle)

@@ -6,26 +6,31 @@ OpenTelemetry imports this module while it imports itself. So what this needs of
 from opentelemetry.context.contextvars_context import ContextVarsRuntimeContext
 
 from . import _tasks, is_available
-from ._native import current, follow
+from ._native import current, follow, reset
 
 
 class RuntimeContext(ContextVarsRuntimeContext):
-    _provider = None
+    _has_sdk = True
 
     def attach(self, context):
         token = super().attach(context)
-        if not is_available():
+        if not is_available() or not self._has_sdk:
             return token
-        from . import otel_spans
+        try:
+            from . import otel_spans
+        except ImportError:  # the API of OpenTelemetry alone, without its SDK: nothing makes spans
+            self._has_sdk = False
+            return token
         _tasks.follow_anyio()
-        self._provider = otel_spans.add_processor(self._provider)
-        ours = current.set(otel_spans.of_context(context))
-        follow(current.get())
-        return token, ours
+        otel_spans.add_processor()
+        span = otel_spans.of_context(context)
+        ours = current.set(span)
+        follow(span)
+        return token, ours, span
 
     def detach(self, token):
         if isinstance(token, tuple):
-            token, ours = token
-            current.reset(ours)
+            token, ours, span = token
+            reset(ours, span)
             follow(current.get())
         super().detach(token)

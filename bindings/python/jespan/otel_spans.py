@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A span processor that opens and closes a span of jespan's with each span of OpenTelemetry's."""
 import os
+import threading
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace import SpanProcessor
@@ -11,6 +12,8 @@ LABELS = frozenset(os.environ.get("JESPAN_OTEL_LABELS", "http.route,http.request
                                   "db.system,db.operation.name,messaging.destination.name").split(","))
 
 
+_lock = threading.Lock()
+_known = None  # the provider that has a processor
 _opened = {}  # spans of jespan's by the identifiers of those of OpenTelemetry's that have started and not ended
 
 
@@ -62,10 +65,13 @@ def of_context(context):
     return made
 
 
-def add_processor(known):
-    """Adds a processor to the tracer provider if that is another one than `known`. Returns the provider."""
+def add_processor():
+    """Adds a processor to the tracer provider if that has none."""
+    global _known
     provider = trace.get_tracer_provider()
-    if provider is known or not hasattr(provider, "add_span_processor"):
-        return known
-    provider.add_span_processor(Processor())
-    return provider
+    if provider is _known or not hasattr(provider, "add_span_processor"):
+        return
+    with _lock:
+        if provider is not _known:
+            provider.add_span_processor(Processor())
+            _known = provider
