@@ -251,6 +251,16 @@ struct draft {
     struct timeline_event events[MOST_EVENTS];
 };
 
+/* The figures of a row with all below it. Those of contexts that were recycled are below the root. */
+static unsigned char *pack_row(unsigned char *to, const struct snapshot *s, uint32_t i, const struct totals *sums)
+{
+    struct totals with_retired = sums[i];
+    if (s->rows[i].parent_row != i)
+        return pack_figures(to, &sums[i], s->rows[i].wall_ns);
+    totals_add(&with_retired, &s->retired);
+    return pack_figures(to, &with_retired, s->rows[i].wall_ns + s->retired.wall);
+}
+
 static bool fill(struct draft *d, struct http_timeline *t, const struct snapshot *s, const struct totals *sums, const bool *chosen)
 {
     uint32_t rows[TIMELINE_ROWS];
@@ -264,7 +274,7 @@ static bool fill(struct draft *d, struct http_timeline *t, const struct snapshot
             return false;
         rows[d->n_rows] = i;
         d->paths[d->n_rows++] = path;
-        d->end = pack_figures(d->end, &sums[i], s->rows[i].wall_ns);
+        d->end = pack_row(d->end, s, i, sums);
     }
     for (uint32_t k = 0; k < d->n_rows; k++) {
         uint32_t parent = s->rows[rows[k]].parent_row;

@@ -36,14 +36,16 @@ class Flame {
     return { name: "(all)", value: roots.reduce((all, node) => all + node.value, 0), context: null, children: roots, delta: 0 };
   }
 
+  /* Returns whether there is a picture. */
   draw({ moment, changed, figure, icicle, found }) {
     const focus = this.place.contains(document.activeElement) ? document.activeElement.__data__.data.context : undefined;
     const root = Flame.nodes(moment, figure, changed);
     this.show = { figure, changed, all: root.value };
     this.place.replaceChildren();
     if (!root.value) {
+      d3.select(this.place).datum(null);
       this.place.textContent = "No span has any " + FIGURES[figure].title + ".";
-      return;
+      return false;
     }
     const colour = ({ data }) => {
       if (found && data.context && found.has(data.context)) return "#e6007e";
@@ -61,6 +63,7 @@ class Flame {
     if (zoomed && zoomed.parent) this.chart.zoomTo(zoomed);
     this.settle();
     this.mark(focus, focus !== undefined);
+    return true;
   }
 
   /* The library shows new frames by transitions, which would be seen at each refresh. */

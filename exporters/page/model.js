@@ -158,10 +158,15 @@ function contextsOf(spans, contexts) {
   return made;
 }
 
-/* The answer of /spans as a moment. */
+/* The answer of /spans or /stacks as a moment. Contexts that were recycled are one below the root. It is a part if the service has
+ * left contexts out. */
 function momentOf(answer, contexts) {
   const made = contextsOf(answer.spans, contexts), rows = new Map();
   for (const span of answer.spans) rows.set(made.get(span.id), rows.size);
+  const root = [...rows.keys()].find((context) => !context.parent);
+  const retired = root && answer.retired.alloc_bytes > 0
+    ? contexts.find(root, { kind: "retired", name: "(retired)", target: "", place: "", labels: {} }) : null;
+  if (retired) rows.set(retired, rows.size);
   const own = new Float64Array(rows.size * N_FIGURES), total = new Float64Array(rows.size * N_FIGURES);
   for (const span of answer.spans)
     FIGURES.forEach((figure, f) => {
@@ -170,7 +175,25 @@ function momentOf(answer, contexts) {
       own[at] = add(own[at], span[figure.name]);
       total[at] = add(total[at], span.total[figure.name]);
     });
-  return new Moment(answer.time, rows, own, total);
+  for (let f = 0; retired && f < PEAK; f++) {
+    const at = rows.get(retired) * N_FIGURES + f;
+    own[at] = total[at] = answer.retired[FIGURES[f].name] || 0;
+    total[rows.get(root) * N_FIGURES + f] += own[at];
+  }
+  const moment = Object.assign(new Moment(answer.time, rows, own, total), { isPart: answer.left_out > 0 });
+  if (moment.isPart) ownTheRest(moment);
+  return moment;
+}
+
+/* What was left out counts as the context above it, so that the own figures add up to the whole. Times from open to close do not. */
+function ownTheRest(moment) {
+  const below = moment.children();
+  for (const [context, row] of moment.rows)
+    for (let f = 0; f < PEAK; f++) {
+      const at = row * N_FIGURES + f;
+      const listed = (below.get(context) || []).reduce((sum, child) => sum + moment.total_of(child, f), moment.own[at]);
+      if (f !== WALL) moment.own[at] += Math.max(0, moment.total[at] - listed);
+    }
 }
 
 /* The answer of /history as moments. They are parts if the service has left contexts out. */

@@ -81,7 +81,7 @@ function draw() {
     chart.draw({ moments, figure, series, resident: !focus, events, limits: limitsOf(series.root),
       marked: [{ time: moment.time, dash: [] }, ...(base ? [{ time: base.time, dash: [6, 3] }] : [])] });
   } else
-    flame.draw({ moment, changed, figure, icicle: view === "icicle", found });
+    byId("svg").hidden = !flame.draw({ moment, changed, figure, icicle: view === "icicle", found });
 }
 
 /* The events, the newest first. Each leads to its moment. */

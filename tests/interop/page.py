@@ -81,6 +81,32 @@ def frames(browser):
     return {name: (value, width) for name, value, width in browser.run(FRAMES)}
 
 
+# Answers of /spans in which contexts allocate so many bytes; in the second one a context was recycled, from the third one was left out.
+MODEL = """const zero = Object.fromEntries(FIGURES.map(made => [made.name, 0])), contexts = new Contexts(), allocated = 3;
+const figures = bytes => ({...zero, alloc_bytes: bytes});
+const answer = (time, retired, left_out, spans) => momentOf({time, left_out, retired: figures(retired),
+    spans: spans.map(([id, parent, name, own, total]) => ({id, parent, name, kind: parent ? 'span' : 'root', target: '', file: '',
+        line: 0, labels: {}, ...figures(own), total: figures(total)}))}, contexts);
+const first = answer(1, 0, 0, [[1, 0, '(root)', 0, 1500], [2, 1, 'old', 1000, 1000], [3, 1, 'work', 500, 500]]);
+const second = answer(2, 1000, 0, [[1, 0, '(root)', 0, 900], [3, 1, 'work', 900, 900]]);
+const third = answer(3, 1000, 1, [[1, 0, '(root)', 0, 1000], [3, 1, 'work', 900, 900]]);
+const root = first.contexts().find(context => !context.parent);
+const changes = (to, from) => Object.fromEntries(difference(to, from).contexts().map(context =>
+    [context.name, difference(to, from).total_of(context, allocated)]));
+return [changes(second, first), second.total_of(root, allocated), changes(third, second), third.isPart, third.own_of(root, allocated),
+    Chart.rates([first, second, third], allocated, seriesOf([first, second, third], allocated, null).all)]"""
+
+
+def check_model(browser):
+    """What was recycled, and what the service leaves out, is no change."""
+    grown, whole, to_part, is_part, rest, rates = browser.run(MODEL)
+    equal("growth", grown, {"(root)": 400, "old": 0, "work": 400, "(retired)": 1000})
+    equal("with what was recycled", whole, 1900)
+    equal("growth to a part", (to_part["work"], to_part["(root)"], is_part), (0, 100, True))
+    equal("what was left out", rest, 100)
+    equal("rates", rates, [0, 400, 100])
+
+
 def check_tree(browser):
     """A context can be collapsed, and a search shows what it finds with the contexts above it."""
     browser.click("#pause")
@@ -478,6 +504,7 @@ def check_page(browser, pictures, address):
     before = wait_for("three samples", lambda: (got := ask(address, "history"))["samples"][2:] and got)
     browser.open(address)
     check_names(browser)
+    check_model(browser)
     check_past(browser, address, before)
     check_peaks(browser)
     check_order(browser)
