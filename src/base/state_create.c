@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
@@ -39,16 +41,39 @@ int state_file_path(char to[STATE_PATH_BYTES], const char *path, pid_t pid)
     return 0;
 }
 
+/* Magic and pid are in a file right after it was made. Of several processes that start at once with one path, one has the file, and
+ * the others are silent: -EBUSY. */
+#define EMPTY_SECONDS 10 /* a process that was killed in between left it empty */
+
 static int why_exists(int fd)
 {
     struct stat status;
     Elf64_Ehdr header;
-    if (fstat(fd, &status) || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_nlink != 1 ||
-        pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header ||
+    if (fstat(fd, &status) || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_nlink > 1)
+        return -EEXIST;
+    if (status.st_nlink == 0) /* another process makes place */
+        return -EBUSY;
+    if (status.st_size == 0)
+        return time(NULL) - status.st_mtime < EMPTY_SECONDS ? -EBUSY : 0;
+    if (pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header ||
         memcmp(header.e_ident + STATE_MAGIC_AT, STATE_MAGIC, sizeof STATE_MAGIC - 1) != 0)
         return -EEXIST;
     pid_t pid = (pid_t)header.e_flags;
     return pid > 0 && pid != getpid() && (!kill(pid, 0) || errno == EPERM) ? -EBUSY : 0;
+}
+
+/* Another process may have removed this file since it was opened, and made one of its own. The lock is for those that come at the same
+ * time. */
+static int remove_file(int fd, const char *path)
+{
+    struct stat of_fd, of_path;
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return -EBUSY;
+    if (fstat(fd, &of_fd) || lstat(path, &of_path))
+        return errno == ENOENT ? 0 : -errno;
+    if (of_fd.st_ino != of_path.st_ino || of_fd.st_dev != of_path.st_dev)
+        return -EBUSY;
+    return unlink(path) ? -errno : 0;
 }
 
 /* The file of a process that has ended, or of the program that this process executed before, makes place. */
@@ -58,23 +83,37 @@ static int make_place(const char *path)
     if (fd < 0)
         return errno == ENOENT ? 0 : -EEXIST;
     int error = why_exists(fd);
+    if (!error)
+        error = remove_file(fd, path);
     close(fd);
-    if (!error && unlink(path) && errno != ENOENT)
-        error = -errno;
+    return error;
+}
+
+static int create_new(const char *path)
+{
+    Elf64_Ehdr header = {.e_flags = (Elf64_Word)getpid()};
+    memcpy(header.e_ident + STATE_MAGIC_AT, STATE_MAGIC, sizeof STATE_MAGIC - 1);
+    int fd = descriptor_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    if (pwrite(fd, &header, sizeof header, 0) == (ssize_t)sizeof header)
+        return fd;
+    int error = errno ? -errno : -ENOSPC;
+    unlink(path);
+    close(fd);
     return error;
 }
 
 static int create(const char *path)
 {
-    const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
-    int fd = descriptor_open(path, flags, 0600);
-    if (fd >= 0 || errno != EEXIST)
-        return fd >= 0 ? fd : -errno;
+    int fd = create_new(path);
+    if (fd != -EEXIST)
+        return fd;
     int error = make_place(path);
     if (error)
         return error;
-    fd = descriptor_open(path, flags, 0600);
-    return fd >= 0 ? fd : -errno;
+    fd = create_new(path);
+    return fd == -EEXIST ? -EBUSY : fd;
 }
 
 /* A file beyond RLIMIT_FSIZE would be a SIGXFSZ. */

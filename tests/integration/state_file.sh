@@ -221,6 +221,24 @@ test_in_the_way() {
     refused "a process that lives" state_file:busy ""
     equal "its file" "$(objects busy 'held {by=parent}')" 7
     end
+    : > empty
+    refused "a file that another process has just made" state_file:empty ""
+    [ ! -s empty ] || fail "the file of a process that begins was taken"
+    touch -d '1 hour ago' empty
+    JESPAN_CONF=state_file:empty begin "$program" hold 7
+    equal "an empty file that is old" "$(objects empty 'held {by=parent}')" 7
+    end
+}
+
+# One of them has the file, and nobody says anything.
+test_at_once() {
+    for _ in $(seq 30); do
+        for _ in 1 2 3; do
+            JESPAN_CONF=state_file:at_once LD_PRELOAD=$JESPAN_LIB /bin/true 2>> at_once.said &
+        done
+        wait
+    done
+    [ ! -s at_once.said ] || fail_with "of processes that start at once, one complains" at_once.said
 }
 
 # Where there is no room, the program goes on, and the file says so.
@@ -304,7 +322,7 @@ test_hostile() {
     done
 }
 
-for test in model same library code ends children clone sidecar in_the_way no_room hostile; do
+for test in model same library code ends children clone sidecar in_the_way at_once no_room hostile; do
     [ $# -gt 0 ] && [ "$test" != "$1" ] || "test_$test"
 done
 finish
