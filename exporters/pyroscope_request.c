@@ -69,10 +69,10 @@ static void fill_series(struct series *s, const struct pyroscope_source *source,
         {"__delta__", "false"}, /* the alloc values are differences already */
         {"__name__", (char *)push_profiles[profile].name},
         {"__session_id__", (char *)source->session},
-        {"pyroscope_spy", "jespan"}};
-    size_t n = 0;
-    for (; n < OWN_LABELS + source->labels.n; n++) {
-        const struct pyroscope_label *from = n < OWN_LABELS ? &own[n] : &source->labels.pairs[n - OWN_LABELS];
+        {"pyroscope_spy", "jespan"}}; /* the last one: Pyroscope refuses two labels of one name, and a program may have it */
+    size_t n_own = pyroscope_labels_get(&source->labels, "pyroscope_spy")[0] ? OWN_LABELS - 1 : OWN_LABELS, n = 0;
+    for (; n < n_own + source->labels.n; n++) {
+        const struct pyroscope_label *from = n < n_own ? &own[n] : &source->labels.pairs[n - n_own];
         jespan__push__label_pair__init(&s->pairs[n]);
         s->pairs[n].name = from->name;
         s->pairs[n].value = from->value;

@@ -122,6 +122,28 @@ static void test_push(void **state)
     push_request_free(&request);
 }
 
+/* Pyroscope refuses a profile with two labels of one name. */
+static void test_own_spy(void **state)
+{
+    (void)state;
+    struct push_request request;
+    size_t n = 0;
+    pyroscope_source_free(&source);
+    strcpy(configured.pyroscope_labels, "pyroscope_spy=mine");
+    pyroscope_source_make(&source, &(struct service_host){.conf = &configured, .pid = getpid(), .program = program_invocation_short_name});
+    fill("small", 0);
+    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 1);
+    Jespan__Push__PushRequest *push = read_push(&request);
+    const Jespan__Push__RawProfileSeries *series = push->series[0];
+    for (size_t i = 0; i < series->n_labels; i++)
+        n += strcmp(series->labels[i]->name, "pyroscope_spy") == 0;
+    assert_int_equal(n, 1);
+    assert_string_equal(label_of(series, "pyroscope_spy"), "mine");
+    assert_int_equal(strlen(label_of(series, "__session_id__")), 16);
+    jespan__push__push_request__free_unpacked(push, NULL);
+    push_request_free(&request);
+}
+
 /* Figures that the server has accepted are not in the next request. */
 static void test_the_rest(void **state)
 {
@@ -260,8 +282,9 @@ static void test_ingest(void **state)
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-    const struct CMUnitTest tests[] = {TEST(test_push), TEST(test_the_rest), TEST(test_without_inuse), TEST(test_same_again),
-                                      TEST(test_nothing_to_tell),
-                                       TEST(test_times_are_off), TEST(test_limits),     TEST(test_ingest)};
+    const struct CMUnitTest tests[] = {
+        TEST(test_push), TEST(test_own_spy), TEST(test_the_rest), TEST(test_without_inuse), TEST(test_same_again),
+        TEST(test_nothing_to_tell), TEST(test_times_are_off), TEST(test_limits), TEST(test_ingest),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
