@@ -33,6 +33,7 @@ struct events {
     unsigned snapshots;      /* in this round */
     bool has_begun;          /* the trace file */
     uint64_t n_events, n_lost, n_recycled;
+    uint64_t read_ns; /* when events were read before this round */
     struct events_lane lanes[EVENT_RINGS_MAX];
 };
 
@@ -141,14 +142,14 @@ static void on_event(struct event_sink *sink, uint32_t ring, const struct event_
     switch_to(e, lane, to, event->ns);
 }
 
-/* The next events of the ring may be another thread's. */
+/* The next events of the ring may be another thread's. A ring that is new began after the last round. */
 static void on_lost(struct event_sink *sink, uint32_t ring, uint64_t n)
 {
     struct events *e = (struct events *)sink;
     struct events_lane *lane = &e->lanes[ring];
     e->n_lost += n;
     if (!lane->node)
-        begin_thread(e, lane, &(struct event_thread){0}, 0);
+        begin_thread(e, lane, &(struct event_thread){0}, e->read_ns);
     switch_to(e, lane, events_paths_outside(e->paths), lane->last_ns);
     lane->has_gap = true;
     lane->lost += n;
@@ -207,6 +208,7 @@ static void write_flames(struct events *e)
 static int read_events(struct events *e)
 {
     e->snapshots = 0;
+    e->read_ns = e->sink.now_ns;
     return e->host->events(e->host, &e->sink);
 }
 
