@@ -135,11 +135,12 @@ static bool clear(struct thread_fast *fast)
     return was_hot;
 }
 
-void thread_invalidate_own(struct thread *t)
+void thread_make_alloc_review(struct thread *t)
 {
     t->invalidations_seen--;
-    if (clear(&thread_fast))
-        store_release(&t->maybe_hot, true);
+    store_relaxed(&thread_fast.alloc, NULL);
+    store_relaxed(&thread_fast.alloc_unsampled, NULL);
+    store_relaxed(&thread_fast.alloc_stacks, NULL);
 }
 
 /* Sets thread_fast of all threads to NULL. Where it is NULL already, the thread has ended, or it is on the slow path,

@@ -40,7 +40,8 @@
 #include "span/stack_mode.h"
 #include "span/tree.h"
 
-#define NAME_CHECK_LAST 64 /* the last slow event of a thread at which its name is read */
+#define NAME_CHECK_LAST 64 /* the last slow event of a thread at which its name is read where renames are not told */
+#define NAME_LOOKS_MOST 16 /* of a thread: each name is a context, and some programs rename their threads for each request */
 
 static _Atomic bool booted;
 
@@ -268,10 +269,10 @@ COLD void boot_thread_renamed(bool is_own)
     struct thread *t = thread_current;
     if (!is_own)
         atomic_fetch_add(&renamed_by_others, 1);
-    if (!is_own || !t || !conf.thread_contexts)
+    if (!is_own || !t || t->name_looks >= NAME_LOOKS_MOST || !conf.thread_contexts)
         return;
     t->next_name_check = 0;
-    thread_invalidate_own(t); /* the next allocation looks at the name. This may be a signal handler, which must not */
+    thread_make_alloc_review(t); /* the next allocation looks at the name. This may be a signal handler, which must not */
 }
 
 /* Where jespan is not told when a thread is renamed, we look often at first and then less and less often: most are renamed soon after
@@ -279,6 +280,7 @@ COLD void boot_thread_renamed(bool is_own)
 static COLD void check_name(struct thread *t)
 {
     char name[sizeof t->name] = "";
+    t->name_looks++;
     t->renamed_by_others = load_relaxed(&renamed_by_others);
     t->next_name_check = load_relaxed(&renames_are_told) ? UINT32_MAX : t->slow_events ? 2 * t->slow_events : 1;
     if (t->base == CONTEXT_ID_SELF || prctl(PR_GET_NAME, name) || !strcmp(name, t->name))
@@ -305,6 +307,12 @@ void boot_look_at_new_name(struct thread *t)
         check_name(t);
 }
 
+static bool name_may_differ(const struct thread *t)
+{
+    return t->slow_events >= t->next_name_check ||
+           (t->renamed_by_others != load_relaxed(&renamed_by_others) && t->name_looks < NAME_LOOKS_MOST);
+}
+
 void boot_slow_event(struct thread *t)
 {
     uint32_t work = load_relaxed(&slow_work);
@@ -314,7 +322,7 @@ void boot_slow_event(struct thread *t)
         t->slow_events++;
         cpu_clock_doubt(&t->cpu);
     }
-    if (unlikely(t->slow_events >= t->next_name_check || t->renamed_by_others != load_relaxed(&renamed_by_others)) && conf.thread_contexts)
+    if (unlikely(name_may_differ(t)) && conf.thread_contexts)
         check_name(t);
 }
 
@@ -328,7 +336,7 @@ static struct thread *register_thread(void)
     magazine_start(t);
     track_begin_bytes(t);
     thread_introduce(t, (int)syscall(SYS_gettid));
-    t->slow_events = t->next_name_check = 0;
+    t->slow_events = t->next_name_check = t->name_looks = 0;
     if (conf.thread_contexts)
         check_name(t);
     if (!t->base && span_set_base(t, CONTEXT_ID_ROOT)) {

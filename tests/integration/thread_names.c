@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -58,6 +59,21 @@ static void *run(void *unused)
     return unused;
 }
 
+/* As a program that names its threads after requests: there are not as many contexts. */
+static void *many_names(void *unused)
+{
+    char name[16];
+    uint64_t before = ctl_u64("spans.count");
+    for (int i = 0; i < 1000; i++) {
+        snprintf(name, sizeof name, "request-%d", i);
+        CHECK_EQ(prctl(PR_SET_NAME, name), 0);
+        free(opaque_pointer(malloc(opaque(100))));
+    }
+    ctl_refresh();
+    CHECK(ctl_u64("spans.count") - before < 20);
+    return unused;
+}
+
 /* The functions do what those of libc do. */
 static void are_as_of_libc(void)
 {
@@ -81,6 +97,8 @@ int main(void)
     pthread_barrier_wait(&barrier);
     CHECK_EQ(pthread_setname_np(thread, "by-another"), 0);
     pthread_barrier_wait(&barrier);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, many_names, NULL), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
     are_as_of_libc();
     return check_result();
