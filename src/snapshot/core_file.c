@@ -26,7 +26,9 @@ struct core_file {
     int fd;
     uint64_t bytes, unix_ns;
     Elf64_Phdr *segments;
-    uint32_t n_segments;
+    uint32_t n_segments, n_bounds;
+    uint64_t *bounds;          /* where segments begin and end, in order */
+    const Elf64_Phdr **owners; /* of the addresses from a bound to the next; NULL: no segment */
     struct core_notes notes; /* their files in the order of the addresses */
     char *maps;
     struct program program;
@@ -88,25 +90,91 @@ static int read_segments(struct core_file *c)
     return error;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static uint64_t end_of(const Elf64_Phdr *s)
+{
+    return s->p_memsz > UINT64_MAX - s->p_vaddr ? UINT64_MAX : s->p_vaddr + s->p_memsz;
+}
+
+/* The number of bounds that are at the address or below it. */
+static uint32_t count_up_to(const struct core_file *c, uint64_t address)
+{
+    uint32_t low = 0, high = c->n_bounds;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (c->bounds[middle] <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The first range from `i` on that has no segment yet. `next` leads there, and becomes shorter. */
+static uint32_t first_free(uint32_t *next, uint32_t i)
+{
+    for (; next[i] != i; i = next[i])
+        next[i] = next[next[i]];
+    return i;
+}
+
+/* Segments may overlap, as in a state file, and a hostile core has as many as it likes. So their bounds make ranges, each of which
+ * belongs to the first segment in it, and an address is found by bisection. */
+static int index_segments(struct core_file *c)
+{
+    uint32_t *next = malloc((2u * c->n_segments + 1u) * sizeof *next);
+    c->bounds = malloc((2u * c->n_segments + 1u) * sizeof *c->bounds);
+    c->owners = calloc(2u * c->n_segments + 1u, sizeof *c->owners);
+    if (!next || !c->bounds || !c->owners) {
+        free(next);
+        return -ENOMEM;
+    }
+    for (const Elf64_Phdr *s = c->segments; s < c->segments + c->n_segments; s++)
+        if (s->p_type == PT_LOAD && s->p_memsz) {
+            c->bounds[c->n_bounds++] = s->p_vaddr;
+            c->bounds[c->n_bounds++] = end_of(s);
+        }
+    qsort(c->bounds, c->n_bounds, sizeof *c->bounds, by_number);
+    for (uint32_t i = 0; i <= c->n_bounds; i++)
+        next[i] = i;
+    for (const Elf64_Phdr *s = c->segments; s < c->segments + c->n_segments; s++) {
+        if (s->p_type != PT_LOAD || !s->p_memsz)
+            continue;
+        uint32_t end = count_up_to(c, end_of(s)) - 1;
+        for (uint32_t i = first_free(next, count_up_to(c, s->p_vaddr) - 1); i < end; i = first_free(next, i)) {
+            c->owners[i] = s;
+            next[i] = i + 1;
+        }
+    }
+    free(next);
+    return 0;
+}
+
 /* The segment with an address, whether the core has its bytes or not. */
 static const Elf64_Phdr *find_segment(const struct core_file *c, uint64_t address)
 {
-    for (uint32_t i = 0; i < c->n_segments; i++) {
-        const Elf64_Phdr *s = &c->segments[i];
-        if (s->p_type == PT_LOAD && address >= s->p_vaddr && address - s->p_vaddr < s->p_memsz)
-            return s;
-    }
-    return NULL;
+    uint32_t n = count_up_to(c, address);
+    return n ? c->owners[n - 1] : NULL;
 }
 
 /* ---- Files ---- */
 
 static struct mapped *find_file(const struct core_file *c, uint64_t address)
 {
-    for (uint64_t i = 0; i < c->notes.n_files; i++)
-        if (address >= c->notes.files[i].start && address < c->notes.files[i].end)
-            return &c->notes.files[i];
-    return NULL;
+    uint64_t low = 0, high = c->notes.n_files;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (c->notes.files[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low && address < c->notes.files[low - 1].end ? &c->notes.files[low - 1] : NULL;
 }
 
 /* Whether the file begins with the page that the process had from its beginning. */
@@ -300,6 +368,8 @@ static int check_file(struct core_file *c)
 static int read_core(struct core_file *c)
 {
     int error = read_segments(c);
+    if (!error)
+        error = index_segments(c);
     for (uint32_t i = 0; !error && i < c->n_segments; i++)
         if (c->segments[i].p_type == PT_NOTE)
             error = read_notes(c, &c->segments[i]);
@@ -346,6 +416,8 @@ void core_file_close(struct core_file *core)
             close(core->notes.files[i].fd);
     close(core->fd);
     free(core->segments);
+    free(core->bounds);
+    free(core->owners);
     core_notes_free(&core->notes);
     free(core->maps);
     free(core);

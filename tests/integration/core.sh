@@ -172,4 +172,25 @@ for seed in $(seq 40); do
     *) fail_with "damage $seed: status $status" err ;;
     esac
 done
+
+# As many segments and files as there can be. By one comparison for each pair it would take minutes.
+cat > many.py << 'END'
+import struct
+
+SEGMENTS, FILES, BASE = 65534, 1000000, 1 << 32
+content = struct.pack("<QQ", FILES, 1)
+content += b"".join(struct.pack("<QQQ", BASE + i * 4096, BASE + (i + 1) * 4096, 0) for i in range(FILES)) + b"\0" * FILES
+note = struct.pack("<III", 5, len(content), 0x46494C45) + b"CORE\0\0\0\0" + content + b"\0" * (-len(content) % 4)
+at = 64 + 56 * SEGMENTS
+with open("many", "wb") as out:
+    out.write(b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 4, 62, 1, 0, 64, 0, 0, 64, 56, SEGMENTS, 0, 0, 0))
+    out.write(struct.pack("<IIQQQQQQ", 4, 0, at, 0, 0, len(note), 0, 1))
+    for i in range(SEGMENTS - 1):
+        out.write(struct.pack("<IIQQQQQQ", 1, 4, 0, BASE * 2 + i * 4096, 0, 0, 1 << 20, 1))
+    out.write(note)
+END
+python3 many.py
+status=0
+timeout -k 1 30 "$JESPAN_CMD" report many > out 2> err || status=$?
+equal "many segments and files: $(cat err)" "$status" 2
 finish
