@@ -33,7 +33,7 @@ UNTRACED void __cyg_profile_func_exit(void *function, void *caller);
 
 /* A file that is looked at, mapped. It stays mapped until another is needed. */
 static struct {
-    const char *name; /* of the dynamic linker */
+    char *name; /* as the dynamic linker calls it */
     char *bytes;
     size_t size;
 } file;
@@ -41,10 +41,12 @@ static struct {
 UNTRACED static void map_file(const char *name)
 {
     struct stat status;
-    if (file.bytes && file.name == name)
+    if (file.bytes && strcmp(file.name, name) == 0)
         return;
-    if (file.bytes)
+    if (file.bytes) {
         munmap(file.bytes, file.size);
+        free(file.name);
+    }
     file.bytes = NULL;
     int fd = open(*name ? name : "/proc/self/exe", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -54,9 +56,12 @@ UNTRACED static void map_file(const char *name)
     close(fd);
     if (bytes == MAP_FAILED)
         return;
-    file.name = name;
-    file.bytes = bytes;
     file.size = (size_t)status.st_size;
+    file.name = strdup(name);
+    if (file.name)
+        file.bytes = bytes;
+    else
+        munmap(bytes, file.size);
 }
 
 UNTRACED static bool is_inside(uint64_t offset, uint64_t bytes)
@@ -214,7 +219,7 @@ UNTRACED static const struct jespan_site *make_site(void *function)
     char *name = name_of(function, &object);
     struct jespan_site *site = name && is_wanted(name) ? calloc(1, sizeof *site) : NULL;
     if (site)
-        *site = (struct jespan_site){.name = name, .target = object};
+        *site = (struct jespan_site){.name = name, .target = object ? strdup(object) : NULL}; /* dlclose(3) frees it */
     else
         free(name);
     return site;
@@ -245,16 +250,55 @@ UNTRACED __attribute__((noinline)) static void get_to_know(void *function)
 struct frame {
     void *function;
     uintptr_t stack; /* where the stack was */
-    unsigned inner;  /* calls of the function by itself, which have no span of their own */
+    unsigned inlined; /* calls of the function by itself that are a part of it. As others by itself, they have no span of their own */
     struct jespan_block block;
 };
-static __thread struct frame frames[MOST_FRAMES] __attribute__((tls_model("initial-exec")));
+static __thread struct frame *frames __attribute__((tls_model("initial-exec")));
 static __thread unsigned n_frames __attribute__((tls_model("initial-exec")));
 static __thread unsigned n_deeper __attribute__((tls_model("initial-exec"))); /* calls for which there was no room */
 
 UNTRACED static inline void leave_last(void)
 {
     jespan_exit_block(&frames[--n_frames].block);
+}
+
+#define FRAMES_BYTES (MOST_FRAMES * sizeof(struct frame))
+static pthread_key_t frames_key;
+static bool has_key;
+
+/* At the end of a thread. It may call functions once more, and then gets other frames. */
+UNTRACED static void give_frames_back(void *mapped)
+{
+    while (n_frames)
+        leave_last();
+    frames = NULL;
+    munmap(mapped, FRAMES_BYTES);
+}
+
+/* Not thread-local memory: that is a part of each thread's stack, which may be small. */
+UNTRACED __attribute__((noinline)) static bool make_frames(void)
+{
+    void *mapped = mmap(NULL, FRAMES_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED)
+        return false;
+    frames = mapped;
+    if (has_key)
+        pthread_setspecific(frames_key, mapped);
+    return true;
+}
+
+/* Another thread may have had the lock. */
+UNTRACED static void unlock_in_child(void)
+{
+    static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
+    if (!is_busy)
+        lock = unlocked;
+}
+
+UNTRACED __attribute__((constructor)) static void begin(void)
+{
+    has_key = pthread_key_create(&frames_key, give_frames_back) == 0;
+    pthread_atfork(NULL, NULL, unlock_in_child);
 }
 
 UNTRACED void __cyg_profile_func_enter(void *function, void *caller)
@@ -266,7 +310,7 @@ UNTRACED void __cyg_profile_func_enter(void *function, void *caller)
         get_to_know(function);
         i = place_of(function);
     }
-    if (!known[i].site)
+    if (!known[i].site || (__builtin_expect(!frames, 0) && !make_frames()))
         return;
     /* The stack grows down. A call that is below this one was left by longjmp(). An inlined function has the same stack as its
      * caller. */
@@ -275,7 +319,7 @@ UNTRACED void __cyg_profile_func_enter(void *function, void *caller)
         leave_last();
     }
     if (n_frames && frames[n_frames - 1].function == function) {
-        frames[n_frames - 1].inner++;
+        frames[n_frames - 1].inlined += frames[n_frames - 1].stack == stack;
         return;
     }
     if (__builtin_expect(n_frames == MOST_FRAMES, 0)) {
@@ -285,7 +329,7 @@ UNTRACED void __cyg_profile_func_enter(void *function, void *caller)
     struct frame *f = &frames[n_frames];
     f->function = function;
     f->stack = stack;
-    f->inner = 0;
+    f->inlined = 0;
     n_frames++;
     jespan_enter_block(&f->block, known[i].site, &known[i].site->name, 1);
 }
@@ -302,10 +346,10 @@ UNTRACED void __cyg_profile_func_exit(void *function, void *caller)
     }
     while (n_frames && frames[n_frames - 1].function != function && frames[n_frames - 1].stack <= stack)
         leave_last();
-    if (!n_frames || frames[n_frames - 1].function != function)
-        return;
-    if (frames[n_frames - 1].inner)
-        frames[n_frames - 1].inner--;
+    if (!n_frames || frames[n_frames - 1].function != function || frames[n_frames - 1].stack > stack)
+        return; /* the last: a call by itself, further down the stack */
+    if (frames[n_frames - 1].inlined)
+        frames[n_frames - 1].inlined--;
     else
         leave_last();
 }

@@ -95,6 +95,49 @@ int main(void)
 }
 END
 
+# A jump out of calls of a function by itself, to the first of them; and a thread with the smallest stack.
+cat > odd.c << 'END'
+#define _GNU_SOURCE
+#include <limits.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdlib.h>
+
+static jmp_buf back;
+void *kept;
+
+static int document(int n)
+{
+    if (n == 3 && setjmp(back))
+        return 0;
+    if (!n)
+        longjmp(back, 1);
+    return document(n - 1) + 1;
+}
+
+static void after_jump(void)
+{
+    kept = malloc(500);
+}
+
+__attribute__((no_instrument_function)) static void *small(void *unused)
+{
+    return unused;
+}
+
+int main(void)
+{
+    pthread_t other;
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) || pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN) ||
+        pthread_create(&other, &attributes, small, NULL) || pthread_join(other, NULL))
+        return 1;
+    document(3);
+    after_jump();
+    return 0;
+}
+END
+
 cat > throws.cc << 'END'
 #include <cstdlib>
 #include <stdexcept>
@@ -163,6 +206,7 @@ cc+=(-std=gnu11)
 build linked "${cc[@]}" -O2 calls.c "$source" "${linked[@]}"
 build as_written "${cc[@]}" -O0 calls.c "$source" "${linked[@]}"
 build plain "${cc[@]}" -O2 calls.c -lpthread
+build odd "${cc[@]}" -O2 odd.c "$source" "${linked[@]}"
 
 all="6144 main > inlines > inlined > hold
 3072 main > in_turns > turn
@@ -173,6 +217,7 @@ all="6144 main > inlines > inlined > hold
 for program in linked as_written; do
     equal "all functions, $program" "$(held '' "./$program" | sed 's/ \(> in_turns > turn\)\( .*\|….*\)$/ \1/')" "$all"
 done
+equal "a jump out of recursion" "$(held '' ./odd)" "512 main > after_jump"
 some="6144 main
 3072 main
 2048 main > parse
