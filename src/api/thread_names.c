@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -33,7 +34,7 @@ EXPORT int FAMILY(prctl)(int option, ...)
     va_end(arguments);
     long result = syscall(SYS_prctl, option, more[0], more[1], more[2], more[3]);
     if (option == PR_SET_NAME && !result)
-        boot_thread_renamed(true);
+        boot_thread_renamed();
     return (int)result;
 }
 
@@ -45,14 +46,23 @@ static COLD set_name *find_next(void)
     return next;
 }
 
+/* Its number in the kernel, which is a part of the number of its clock: linux/posix-timers_types.h, MAKE_THREAD_CPUCLOCK. */
+static int number_of(pthread_t thread)
+{
+    clockid_t clock;
+    return pthread_getcpuclockid(thread, &clock) ? 0 : (int)~(clock >> 3);
+}
+
 EXPORT int FAMILY(pthread_setname_np)(pthread_t thread, const char *name)
 {
     set_name *next = load_relaxed(&next_set_name);
     if (!next && !(next = find_next()))
         return ENOSYS;
     int error = next(thread, name);
-    if (!error)
-        boot_thread_renamed(pthread_equal(thread, pthread_self()));
+    if (!error && pthread_equal(thread, pthread_self()))
+        boot_thread_renamed();
+    else if (!error)
+        boot_other_renamed(number_of(thread));
     return error;
 }
 

@@ -221,7 +221,8 @@ struct thread {
     struct table_cache tables; /* header tables for pages that change their class */
 
     /* Rarely used. */
-    uint32_t slow_events, next_name_check, renamed_by_others, name_looks;
+    uint32_t slow_events, next_name_check /* 0: it was renamed */, names;
+    _Atomic bool is_renamed; /* by another thread */
     uint64_t peak_moved; /* bytes since it made a look for peaks due: malloc/peak_looks.h */
     /* Objects of middle classes in the free buffer: their bytes, and the buffer's sequence then, made odd. */
     uint32_t middle_bytes, middle_sequence;
@@ -336,7 +337,7 @@ void thread_release_block(struct thread *t);
 void thread_invalidate_all(void);
 void thread_invalidate_all_locked(void); /* under LOCK_THREADS */
 
-/* The same for the calling thread alone, before it next allocates, enters or leaves: frees stay fast. Safe in a signal handler. */
+/* The same for the calling thread alone, before it next allocates: all else stays fast. Safe in a signal handler. */
 void thread_make_alloc_review(struct thread *t);
 extern _Atomic uint32_t thread_invalidations;
 

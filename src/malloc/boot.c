@@ -41,7 +41,7 @@
 #include "span/tree.h"
 
 #define NAME_CHECK_LAST 64 /* the last slow event of a thread at which its name is read where renames are not told */
-#define NAME_LOOKS_MOST 16 /* of a thread: each name is a context, and some programs rename their threads for each request */
+#define NAMES_MOST 16 /* of a thread: each name is a context, and some programs rename their threads for each request */
 
 static _Atomic bool booted;
 
@@ -255,7 +255,6 @@ static bool boot(void)
 /* ---- A thread ---- */
 
 static _Atomic bool renames_are_told;
-static _Atomic uint32_t renamed_by_others; /* threads that others have renamed */
 
 COLD void boot_renames_are_told(void)
 {
@@ -264,15 +263,22 @@ COLD void boot_renames_are_told(void)
         thread_current->next_name_check = UINT32_MAX;
 }
 
-COLD void boot_thread_renamed(bool is_own)
+COLD void boot_thread_renamed(void)
 {
     struct thread *t = thread_current;
-    if (!is_own)
-        atomic_fetch_add(&renamed_by_others, 1);
-    if (!is_own || !t || t->name_looks >= NAME_LOOKS_MOST || !conf.thread_contexts)
+    if (!t || t->names >= NAMES_MOST || !conf.thread_contexts)
         return;
     t->next_name_check = 0;
     thread_make_alloc_review(t); /* the next allocation looks at the name. This may be a signal handler, which must not */
+}
+
+COLD void boot_other_renamed(int thread_id)
+{
+    lock(LOCK_THREADS);
+    for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
+        if (load_relaxed(&t->live) && t->thread_id == thread_id)
+            store_relaxed(&t->is_renamed, true);
+    unlock(LOCK_THREADS);
 }
 
 /* Where jespan is not told when a thread is renamed, we look often at first and then less and less often: most are renamed soon after
@@ -280,11 +286,11 @@ COLD void boot_thread_renamed(bool is_own)
 static COLD void check_name(struct thread *t)
 {
     char name[sizeof t->name] = "";
-    t->name_looks++;
-    t->renamed_by_others = load_relaxed(&renamed_by_others);
+    store_relaxed(&t->is_renamed, false);
     t->next_name_check = load_relaxed(&renames_are_told) ? UINT32_MAX : t->slow_events ? 2 * t->slow_events : 1;
     if (t->base == CONTEXT_ID_SELF || prctl(PR_GET_NAME, name) || !strcmp(name, t->name))
         return;
+    t->names++;
     if (span_set_base_by_name(t, name) == 0)
         thread_rename(t, name);
 }
@@ -303,14 +309,13 @@ static COLD void do_slow_work(struct thread *t, uint32_t work)
 
 void boot_look_at_new_name(struct thread *t)
 {
-    if (!t->next_name_check && conf.thread_contexts)
+    if (!t->next_name_check)
         check_name(t);
 }
 
 static bool name_may_differ(const struct thread *t)
 {
-    return t->slow_events >= t->next_name_check ||
-           (t->renamed_by_others != load_relaxed(&renamed_by_others) && t->name_looks < NAME_LOOKS_MOST);
+    return t->slow_events >= t->next_name_check || (load_relaxed(&t->is_renamed) && t->names < NAMES_MOST);
 }
 
 void boot_slow_event(struct thread *t)
@@ -336,7 +341,8 @@ static struct thread *register_thread(void)
     magazine_start(t);
     track_begin_bytes(t);
     thread_introduce(t, (int)syscall(SYS_gettid));
-    t->slow_events = t->next_name_check = t->name_looks = 0;
+    t->slow_events = t->names = 0;
+    t->next_name_check = UINT32_MAX;
     if (conf.thread_contexts)
         check_name(t);
     if (!t->base && span_set_base(t, CONTEXT_ID_ROOT)) {

@@ -24,9 +24,10 @@ void boot_slow_event(struct thread *t);
 /* Reads the name of the calling thread if it was renamed. To be called before an allocation. */
 void boot_look_at_new_name(struct thread *t);
 
-/* A thread was renamed, the calling one or another. From boot_renames_are_told() on that is told, so that threads look at their names
- * only then. Both may be called anywhere. */
-void boot_thread_renamed(bool is_own);
+/* The calling thread was renamed, which may be in a signal handler; or another one, by its number in the kernel. From
+ * boot_renames_are_told() on that is told, so that threads look at their names only then. */
+void boot_thread_renamed(void);
+void boot_other_renamed(int thread_id);
 void boot_renames_are_told(void);
 
 #endif

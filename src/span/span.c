@@ -143,7 +143,7 @@ static uint16_t region_of(const struct thread *t)
  * a guarded object is due, the next allocation takes the slow side and comes here again: alloc_policy.c. */
 COLD void span_review(struct thread *t)
 {
-    bool is_due;
+    bool is_due, is_renamed = !t->next_name_check; /* then the next allocation looks at the name */
     do {
         t->invalidations_seen = load_acquire(&thread_invalidations);
         store_release(&t->maybe_hot, false);
@@ -151,12 +151,12 @@ COLD void span_review(struct thread *t)
         stack_context_review(t);
         struct thread *other = has_policy(t) ? NULL : t;
         is_due = t->guard_due;
-        struct thread *alloc = is_due ? NULL : other;
+        struct thread *alloc = is_due || is_renamed ? NULL : other;
         bool is_sampling = stack_context_is_sampling(t);
         thread_fast_set(alloc, other, is_sampling, t->stacks && !is_sampling);
         atomic_thread_fence(memory_order_seq_cst);
     } while (unlikely(load_relaxed(&thread_invalidations) != t->invalidations_seen));
-    t->invalidations_seen -= is_due;
+    t->invalidations_seen -= (uint32_t)is_due + is_renamed;
     if (unlikely(load_relaxed(&t->limits_unsettled)))
         policy_settle(t);
 }

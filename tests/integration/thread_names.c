@@ -16,7 +16,7 @@
 #define MANY 100000
 
 static void *kept[OBJECTS];
-static pthread_barrier_t barrier;
+static pthread_barrier_t barrier, at_end;
 
 static void work(void)
 {
@@ -48,6 +48,9 @@ static void *run(void *unused)
     belongs_to("by-prctl");
     work();
     CHECK_EQ(pthread_setname_np(pthread_self(), "by-pthread"), 0);
+    {
+        JESPAN("block"); /* does not allocate */
+    }
     belongs_to("by-pthread");
     work();
     jespan_context_t before = jespan_current();
@@ -57,6 +60,47 @@ static void *run(void *unused)
         CHECK(opaque_pointer(malloc(opaque(1000))) != NULL);
     belongs_to("by-another");
     return unused;
+}
+
+/* What others rename uses up no names of a thread. */
+static void *renamed_after_others(void *unused)
+{
+    work();
+    for (int i = 0; i < 40; i++) {
+        pthread_barrier_wait(&barrier); /* main renames itself, or another */
+        pthread_barrier_wait(&barrier);
+        for (size_t k = 0; k < OBJECTS; k++)
+            kept[k] = malloc(opaque(1000));
+        for (size_t k = 0; k < OBJECTS; k++)
+            free(kept[k]);
+    }
+    CHECK_EQ(prctl(PR_SET_NAME, "mine-at-last"), 0);
+    belongs_to("mine-at-last");
+    return unused;
+}
+
+static void *waits(void *unused)
+{
+    pthread_barrier_wait(&at_end);
+    return unused;
+}
+
+static void rename_others(void)
+{
+    pthread_t thread, other;
+    char name[16];
+    CHECK_EQ(pthread_barrier_init(&at_end, NULL, 2), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, renamed_after_others, NULL), 0);
+    CHECK_EQ(pthread_create(&other, NULL, waits, NULL), 0);
+    for (int i = 0; i < 40; i++) {
+        pthread_barrier_wait(&barrier);
+        snprintf(name, sizeof name, "other-%d", i);
+        CHECK_EQ(pthread_setname_np(other, name), 0);
+        pthread_barrier_wait(&barrier);
+    }
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    pthread_barrier_wait(&at_end);
+    CHECK_EQ(pthread_join(other, NULL), 0);
 }
 
 /* As a program that names its threads after requests: there are not as many contexts. */
@@ -100,6 +144,7 @@ int main(void)
     CHECK_EQ(pthread_join(thread, NULL), 0);
     CHECK_EQ(pthread_create(&thread, NULL, many_names, NULL), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
+    rename_others();
     are_as_of_libc();
     return check_result();
 }
