@@ -93,12 +93,16 @@ static int create_new(const char *path)
 {
     Elf64_Ehdr header = {.e_flags = (Elf64_Word)getpid()};
     memcpy(header.e_ident + STATE_MAGIC_AT, STATE_MAGIC, sizeof STATE_MAGIC - 1);
+    struct rlimit most;
+    if (getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur < sizeof header) /* a SIGXFSZ */
+        return -EFBIG;
     int fd = descriptor_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
-    if (pwrite(fd, &header, sizeof header, 0) == (ssize_t)sizeof header)
+    ssize_t n = pwrite(fd, &header, sizeof header, 0);
+    if (n == (ssize_t)sizeof header)
         return fd;
-    int error = errno ? -errno : -ENOSPC;
+    int error = n < 0 ? -errno : -ENOSPC;
     unlink(path);
     close(fd);
     return error;

@@ -249,6 +249,12 @@ test_no_room() {
         finish
     ) || fail "with little room for files"
     (
+        ulimit -f 0
+        equal "no file at all" "$(JESPAN_CONF=state_file:none_at_all LD_PRELOAD=$JESPAN_LIB /bin/true 2>&1 | cat)" \
+            "jespan: state_file: '$PWD/none_at_all' cannot be made: the limit of file sizes is too low (ulimit -f)"
+        finish
+    ) || fail "with no room for files"
+    (
         ulimit -f 16384
         JESPAN_CONF=state_file:limited begin "$program" wide 6000 12
         equal "the message" "$(cat said)" "jespan: state_file: no more room in $PWD/limited; figures in it are incomplete from now on"
