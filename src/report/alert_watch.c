@@ -85,8 +85,8 @@ static void set_stacks(const struct alert_news *news, unsigned n)
     char mode[STACK_MODE_BYTES];
     if (!alert_stacks_wants(&own_stacks, news, n, load_acquire(&stack_mode_text), mode))
         return;
+    alert_stacks_note(&own_stacks, mode); /* first, for a fork in between; also where it fails, so that the line is written once */
     int error = stack_mode_set(mode);
-    alert_stacks_note(&own_stacks, mode); /* also where it fails, so that the line is written once */
     WARN("alert: stacks: ", mode, error ? ": " : "", error ? errno_text(-error) : "");
 }
 
