@@ -164,6 +164,9 @@ static const Elf64_Phdr *find_segment(const struct core_file *c, uint64_t addres
 
 /* ---- Files ---- */
 
+/* In a state file, a library that was loaded later may cover others, which were unloaded. */
+#define COVERED_MOST 64
+
 static struct mapped *find_file(const struct core_file *c, uint64_t address)
 {
     uint64_t low = 0, high = c->notes.n_files;
@@ -174,7 +177,10 @@ static struct mapped *find_file(const struct core_file *c, uint64_t address)
         else
             high = middle;
     }
-    return low && address < c->notes.files[low - 1].end ? &c->notes.files[low - 1] : NULL;
+    for (uint64_t i = low; i > 0 && low - i < COVERED_MOST; i--)
+        if (address < c->notes.files[i - 1].end)
+            return &c->notes.files[i - 1];
+    return NULL;
 }
 
 /* Whether the file begins with the page that the process had from its beginning. */
