@@ -43,11 +43,13 @@ UNTRACED static void map_file(const char *name)
     struct stat status;
     if (file.bytes && strcmp(file.name, name) == 0)
         return;
-    if (file.bytes) {
-        munmap(file.bytes, file.size);
-        free(file.name);
-    }
+    char *bytes_before = file.bytes, *name_before = file.name;
     file.bytes = NULL;
+    atomic_signal_fence(memory_order_seq_cst); /* a forked child finds all of it, or none */
+    if (bytes_before) {
+        munmap(bytes_before, file.size);
+        free(name_before);
+    }
     int fd = open(*name ? name : "/proc/self/exe", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;
@@ -250,7 +252,8 @@ UNTRACED __attribute__((noinline)) static void get_to_know(void *function)
 struct frame {
     void *function;
     uintptr_t stack; /* where the stack was */
-    unsigned inlined; /* calls of the function by itself that are a part of it. As others by itself, they have no span of their own */
+    /* Calls of the function by itself have no span of their own: those that are a part of it, and those further down the stack. */
+    unsigned inlined, deeper;
     struct jespan_block block;
 };
 static __thread struct frame *frames __attribute__((tls_model("initial-exec")));
@@ -319,7 +322,8 @@ UNTRACED void __cyg_profile_func_enter(void *function, void *caller)
         leave_last();
     }
     if (n_frames && frames[n_frames - 1].function == function) {
-        frames[n_frames - 1].inlined += frames[n_frames - 1].stack == stack;
+        unsigned *calls = frames[n_frames - 1].stack == stack ? &frames[n_frames - 1].inlined : &frames[n_frames - 1].deeper;
+        ++*calls;
         return;
     }
     if (__builtin_expect(n_frames == MOST_FRAMES, 0)) {
@@ -329,7 +333,7 @@ UNTRACED void __cyg_profile_func_enter(void *function, void *caller)
     struct frame *f = &frames[n_frames];
     f->function = function;
     f->stack = stack;
-    f->inlined = 0;
+    f->inlined = f->deeper = 0;
     n_frames++;
     jespan_enter_block(&f->block, known[i].site, &known[i].site->name, 1);
 }
@@ -346,10 +350,13 @@ UNTRACED void __cyg_profile_func_exit(void *function, void *caller)
     }
     while (n_frames && frames[n_frames - 1].function != function && frames[n_frames - 1].stack <= stack)
         leave_last();
-    if (!n_frames || frames[n_frames - 1].function != function || frames[n_frames - 1].stack > stack)
-        return; /* the last: a call by itself, further down the stack */
-    if (frames[n_frames - 1].inlined)
-        frames[n_frames - 1].inlined--;
+    if (!n_frames || frames[n_frames - 1].function != function)
+        return;
+    struct frame *f = &frames[n_frames - 1];
+    if (stack < f->stack && f->deeper) /* without such calls, it is alloca(3) that has moved the stack */
+        f->deeper--;
+    else if (f->inlined)
+        f->inlined--;
     else
         leave_last();
 }

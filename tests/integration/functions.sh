@@ -98,13 +98,14 @@ END
 # A jump out of calls of a function by itself, to the first of them; and a thread with the smallest stack.
 cat > odd.c << 'END'
 #define _GNU_SOURCE
+#include <alloca.h>
 #include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdlib.h>
 
 static jmp_buf back;
-void *kept;
+void *kept, *kept_too;
 
 static int document(int n)
 {
@@ -118,6 +119,19 @@ static int document(int n)
 static void after_jump(void)
 {
     kept = malloc(500);
+}
+
+__attribute__((noinline)) static void moves_stack(size_t n)
+{
+    volatile char *moved = alloca(n);
+    moved[0] = 1;
+}
+
+__attribute__((noinline)) static void after_alloca(void)
+{
+    volatile char large[4096];
+    large[0] = 1;
+    kept_too = malloc(1000 + (large[0] == 0));
 }
 
 __attribute__((no_instrument_function)) static void *small(void *unused)
@@ -134,6 +148,8 @@ int main(void)
         return 1;
     document(3);
     after_jump();
+    moves_stack(100);
+    after_alloca();
     return 0;
 }
 END
@@ -217,7 +233,8 @@ all="6144 main > inlines > inlined > hold
 for program in linked as_written; do
     equal "all functions, $program" "$(held '' "./$program" | sed 's/ \(> in_turns > turn\)\( .*\|….*\)$/ \1/')" "$all"
 done
-equal "a jump out of recursion" "$(held '' ./odd)" "512 main > after_jump"
+equal "a jump out of recursion, and alloca" "$(held '' ./odd)" "1024 main > after_alloca
+512 main > after_jump"
 some="6144 main
 3072 main
 2048 main > parse
