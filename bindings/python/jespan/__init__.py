@@ -4,6 +4,7 @@ import contextlib
 import functools
 import inspect
 import sys
+import threading
 
 from ._native import current, follow, is_available, open_span, reset
 from . import _tasks
@@ -22,16 +23,17 @@ class span(contextlib.ContextDecorator):
     def __enter__(self):
         caller = sys._getframe(1)
         opened = open_span(self._name, self._labels, current.get(), caller.f_code.co_filename, caller.f_lineno)
-        self._entered.append((opened, current.set(opened)))
+        self._entered.append((opened, current.set(opened), threading.get_ident()))
         follow(opened)
         _tasks.follow_anyio()
         return self
 
     def __exit__(self, *_):
-        now = current.get()
-        entered = next((one for one in reversed(self._entered) if one[0] is now), self._entered[-1])
+        now, thread, newest_first = current.get(), threading.get_ident(), self._entered[::-1]
+        of_thread = next((one for one in newest_first if one[2] == thread), newest_first[0])
+        entered = next((one for one in newest_first if one[0] is now), of_thread)
         self._entered.remove(entered)
-        opened, token = entered
+        opened, token, _ = entered
         reset(token, opened)
         follow(current.get())
         if opened:
@@ -43,7 +45,7 @@ class span(contextlib.ContextDecorator):
 
     def __call__(self, function):
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError(f"jespan.span cannot decorate {function.__qualname__}(), which is a generator; use it by `with` inside")
+            raise TypeError(f"jespan.span cannot decorate {getattr(function, '__qualname__', function)}, a generator; use it by `with` inside")
         if not inspect.iscoroutinefunction(function):
             return super().__call__(function)
 

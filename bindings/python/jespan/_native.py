@@ -97,7 +97,7 @@ def reset(token, span):
     try:
         current.reset(token)
     except (ValueError, RuntimeError):
-        if current.get() is span:
+        if span is not None and current.get() is span:
             current.set(None if token.old_value is contextvars.Token.MISSING else token.old_value)
 
 
