@@ -158,15 +158,12 @@ function contextsOf(spans, contexts) {
   return made;
 }
 
-/* The answer of /spans or /stacks as a moment. Contexts that were recycled are one below the root. It is a part if the service has
- * left contexts out. */
+/* The answer of /spans or /stacks as a moment. Contexts that were recycled count as the root, as in samples. It is a part if the
+ * service has left contexts out. */
 function momentOf(answer, contexts) {
   const made = contextsOf(answer.spans, contexts), rows = new Map();
   for (const span of answer.spans) rows.set(made.get(span.id), rows.size);
   const root = [...rows.keys()].find((context) => !context.parent);
-  const retired = root && answer.retired.alloc_bytes > 0
-    ? contexts.find(root, { kind: "retired", name: "(retired)", target: "", place: "", labels: {} }) : null;
-  if (retired) rows.set(retired, rows.size);
   const own = new Float64Array(rows.size * N_FIGURES), total = new Float64Array(rows.size * N_FIGURES);
   for (const span of answer.spans)
     FIGURES.forEach((figure, f) => {
@@ -175,11 +172,8 @@ function momentOf(answer, contexts) {
       own[at] = add(own[at], span[figure.name]);
       total[at] = add(total[at], span.total[figure.name]);
     });
-  for (let f = 0; retired && f < PEAK; f++) {
-    const at = rows.get(retired) * N_FIGURES + f;
-    own[at] = total[at] = answer.retired[FIGURES[f].name] || 0;
-    total[rows.get(root) * N_FIGURES + f] += own[at];
-  }
+  for (let f = 0; root && f < PEAK; f++)
+    for (const sums of [own, total]) sums[rows.get(root) * N_FIGURES + f] += answer.retired[FIGURES[f].name] || 0;
   const moment = Object.assign(new Moment(answer.time, rows, own, total), { isPart: answer.left_out > 0 });
   if (moment.isPart) ownTheRest(moment);
   return moment;
