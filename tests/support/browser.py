@@ -22,6 +22,7 @@ import urllib.error
 import urllib.request
 
 PATIENCE_S = 600
+START_TRIES = 5
 
 CHROMIUM_ARGUMENTS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
@@ -83,14 +84,19 @@ class Browser:
         shutil.rmtree(self.home, ignore_errors=True)
 
     def _start_driver(self):
+        """It takes a free port, and ends if another process takes that one at the same moment. So it is tried again."""
         env = {**os.environ, "HOME": self.home, "TMPDIR": self.home, "LC_ALL": "C.UTF-8"}
-        self.driver = subprocess.Popen(["chromedriver", "--port=0"], env=env, stdin=subprocess.DEVNULL,
-                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for line in self.driver.stdout:
-            if found := re.search(r"started successfully on port (\d+)", line):
-                self.address = f"http://127.0.0.1:{found[1]}/session"
-                return
-        raise Failed("chromedriver does not start")
+        said = ""
+        for _ in range(START_TRIES):
+            self.driver = subprocess.Popen(["chromedriver", "--port=0"], env=env, stdin=subprocess.DEVNULL,
+                                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            for line in self.driver.stdout:
+                said += line
+                if found := re.search(r"started successfully on port (\d+)", line):
+                    self.address = f"http://127.0.0.1:{found[1]}/session"
+                    return
+            self.driver.communicate()
+        raise Failed(f"chromedriver does not start:\n{said}")
 
     def _start_session(self):
         answer = self._ask("POST", "", {"capabilities": {"alwaysMatch": {
