@@ -13,7 +13,7 @@
 #include "../support/ctl.h"
 
 #define SMALL_STACK_BYTES 16384         /* PTHREAD_STACK_MIN, of which thread-local storage takes nearly half */
-#define DUMP_STACK_BYTES (16384 + 4096) /* the first dump loads the exporter, which leaves little of the above */
+#define DUMP_STACK_BYTES (16384 + 8192) /* the first dump loads the exporter, which leaves little of the above */
 
 /* ---- Fork handlers ---- */
 

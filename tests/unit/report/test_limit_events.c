@@ -209,7 +209,9 @@ static void test_the_former_callback_has_ended(void **state)
     expect_told(1);
 }
 
-/* limit_interval_ms is for soft limits: what was refused is told a second after the last event, or when the process ends. */
+/* limit_interval_ms is for soft limits: what was refused is told a second after the last event, or when the process ends. Not with
+ * ThreadSanitizer: the test writes the configuration, which is read meanwhile, and ends the thread, which nobody joins. */
+#ifndef __SANITIZE_THREAD__
 static void test_refusals_before_the_end_are_told(void **state)
 {
     uint64_t refusals = 0;
@@ -229,6 +231,7 @@ static void test_refusals_before_the_end_are_told(void **state)
         refusals += told[i].refusals;
     assert_int_equal(refusals, 5);
 }
+#endif
 
 int main(void)
 {
@@ -236,7 +239,9 @@ int main(void)
         cmocka_unit_test_teardown(test_a_crossing_is_told_once, nothing),
         cmocka_unit_test_teardown(test_refusals_are_told_together, nothing),
         cmocka_unit_test_teardown(test_the_former_callback_has_ended, nothing),
+#ifndef __SANITIZE_THREAD__
         cmocka_unit_test(test_refusals_before_the_end_are_told),
+#endif
     };
     return cmocka_run_group_tests(tests, boot, NULL);
 }
