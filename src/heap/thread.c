@@ -124,13 +124,18 @@ static bool is_still_its_own(const struct thread *t)
     return futex_is_mapped(t->self) && load_relaxed(&t->self->other) == t;
 }
 
+static void clear_alloc(struct thread_fast *fast)
+{
+    store_relaxed(&fast->alloc, NULL);
+    store_relaxed(&fast->alloc_unsampled, NULL);
+    store_relaxed(&fast->alloc_stacks, NULL);
+}
+
 /* False: the thread is on the slow path already. */
 static bool clear(struct thread_fast *fast)
 {
     bool was_hot = atomic_exchange_explicit(&fast->other, NULL, memory_order_acq_rel);
-    store_relaxed(&fast->alloc, NULL);
-    store_relaxed(&fast->alloc_unsampled, NULL);
-    store_relaxed(&fast->alloc_stacks, NULL);
+    clear_alloc(fast);
     store_relaxed(&fast->free, NULL);
     return was_hot;
 }
@@ -138,9 +143,7 @@ static bool clear(struct thread_fast *fast)
 void thread_make_alloc_review(struct thread *t)
 {
     t->invalidations_seen--;
-    store_relaxed(&thread_fast.alloc, NULL);
-    store_relaxed(&thread_fast.alloc_unsampled, NULL);
-    store_relaxed(&thread_fast.alloc_stacks, NULL);
+    clear_alloc(&thread_fast);
 }
 
 /* Sets thread_fast of all threads to NULL. Where it is NULL already, the thread has ended, or it is on the slow path,

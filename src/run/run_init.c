@@ -14,10 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "console/command.h"
 #include "run.h"
 
-#define SIDECAR_SECONDS 60 /* how long the sidecar may deliver after the program's end */
+#define SIDECAR_NS (60 * UINT64_C(1000000000)) /* how long the sidecar may deliver after the program's end */
 
 static _Atomic pid_t *sidecar; /* shared by process 1 and the program; NULL: there is no such process 1 */
 
@@ -51,20 +52,13 @@ static void wait_for_program(pid_t program, const sigset_t *signals, bool has_ow
     }
 }
 
-static int64_t seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec;
-}
-
 /* There may be many signals meanwhile: all that the program leaves end too. */
 static void wait_for_sidecar(const sigset_t *signals)
 {
     static const struct timespec second = {.tv_sec = 1};
-    int64_t until = seconds_now() + SIDECAR_SECONDS;
+    uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + SIDECAR_NS;
     int status;
-    while (!reap(*sidecar, &status) && *sidecar > 0 && kill(*sidecar, 0) == 0 && seconds_now() < until)
+    while (!reap(*sidecar, &status) && *sidecar > 0 && kill(*sidecar, 0) == 0 && clock_ns(CLOCK_MONOTONIC) < until_ns)
         sigtimedwait(signals, NULL, &second);
 }
 
