@@ -54,14 +54,17 @@ static volatile uint64_t *own_rseq_cs(void)
 }
 
 /* A thread that sleeps leaves its processor. So this finds kernels that do not clear the pointer, and emulators that do
- * not know it. */
+ * not know it. A short sleep may be over before the thread has left, so a longer one follows. */
 static bool try_out(volatile uint64_t *rseq_cs)
 {
-    const struct timespec shortest = {0, 1};
-    *rseq_cs = (uintptr_t)&section;
-    compiler_barrier();
-    syscall(SYS_nanosleep, &shortest, NULL); /* libc's is a cancellation point */
-    bool cleared = *rseq_cs != (uintptr_t)&section;
+    bool cleared = false;
+    for (long ns = 1; ns <= 1000000 && !cleared; ns *= 1000) {
+        const struct timespec t = {0, ns};
+        *rseq_cs = (uintptr_t)&section;
+        compiler_barrier();
+        syscall(SYS_nanosleep, &t, NULL); /* libc's is a cancellation point */
+        cleared = *rseq_cs != (uintptr_t)&section;
+    }
     *rseq_cs = 0;
     return cleared;
 }
