@@ -74,7 +74,7 @@ struct free_object {
 
 /* The magazines of a thread for one span arena, by class number: policy/arena_cache.h. As in t->magazine, the bottom of each is an
  * entry whose pointer is NULL. Magazines that were never used share one that has room for nothing. */
-#define ARENA_MAGAZINE_MAX 16 /* objects of one class */
+#define ARENA_MAGAZINE_MAX 252 /* objects of one class */
 struct arena_magazines {
     _Atomic(struct free_object *) top[CLASS_IN_ARENA]; /* the newest object, or the bottom */
     struct free_object *full[CLASS_IN_ARENA];          /* the place of the newest object in a full one */

@@ -12,6 +12,7 @@
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
+#include "malloc/peak_looks.h"
 #include "malloc/probes.h"
 #include "malloc/temporary.h"
 #include "malloc/track.h"
@@ -137,7 +138,7 @@ static void *alloc_at(struct thread *t, uint16_t arena, int place, size_t size, 
         region_note_alloc(arena_cache->region, p);
     if (likely(p && arena_cache) && info.bytes && arena_cache->place && arena_cache_is_tcache(place) && !arenas_wipes(arena) &&
         !load_relaxed(&arenas[arena].extents.limit_bytes))
-        arena_cache_refill(arena_cache, info);
+        peak_looks_moved(t, arena_cache_refill(arena_cache, info));
     return p;
 }
 

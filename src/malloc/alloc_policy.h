@@ -10,7 +10,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/exceptions.h"
 #include "heap/thread.h"
+#include "malloc/peak_looks.h"
+#include "malloc/probes.h"
 #include "malloc/temporary.h"
 #include "malloc/track.h"
 #include "policy/arena_cache.h"
@@ -131,22 +134,46 @@ HOT_INLINE bool alloc_policy_free_taken_in_arena(struct thread *t, struct arena_
     return true;
 }
 
-/* Puts a small object into the free buffer if it is of a span arena of which the thread has a cache. False: it is none, or one of
- * those that do not wait (track_free.c), or the buffer is full; nothing has changed. */
-HOT_INLINE bool alloc_policy_free_later_in_arena(struct thread *t, void *p)
+/* Puts a small object of a span arena into the free buffer. False: it is one of those that do not wait (track_free.c), or the buffer
+ * is full; nothing has changed. */
+HOT_INLINE bool alloc_policy_free_later_in_arena(struct thread *t, void *p, uint64_t entry, uint16_t arena)
 {
-    page_entry_t *page = pagemap_page((uintptr_t)p);
-    uint64_t entry = page ? load_relaxed(page) : 0;
     size_t n = load_relaxed(&t->free_buffer_count);
-    if (!(entry & PAGE_ENTRY_ARENA) || !page_entry_is_small_any(entry) || unlikely(!page_entry_starts_at(entry, (uintptr_t)p)) ||
-        unlikely(n == FREE_BUFFER_MAX) || unlikely(!classes_of_arenas) || unlikely(!magazine_knows_headers(t)))
-        return false;
-    uint16_t arena = pagemap_claimed_by((uintptr_t)p);
-    struct arena_cache *c = likely(arena) ? arena_cache_of(t, arena) : NULL;
-    if (unlikely(!c || c->last == p || arenas[arena].region || arenas_wipes(arena)))
+    struct arena_cache *c = arena_cache_of(t, arena);
+    if (unlikely(n == FREE_BUFFER_MAX || !classes_of_arenas || !magazine_knows_headers(t)) ||
+        unlikely(!c || c->last == p || arenas[arena].region || arenas_wipes(arena)))
         return false;
     track_free_later(t, n, p, page_entry_slot_any(entry, (uintptr_t)p), page_entry_class(entry) + CLASS_IN_ARENA);
     return true;
+}
+
+/* Frees a small object of the region that the thread is in, if the thread's context owns it. It goes to the region's magazine at
+ * once, as the region may end while objects wait. False: nothing has changed. */
+HOT_INLINE bool alloc_policy_free_in_region(struct thread *t, void *p, uint64_t entry)
+{
+    struct arena_cache *c = arena_cache_of(t, t->region);
+    struct free_object object = {p, page_entry_slot_any(entry, (uintptr_t)p)};
+    size_t class = page_entry_class(entry), usable = class_bytes[class];
+    uint32_t section;
+    if (unlikely(!c || !arena_cache_has_room(c, class) || !header_is(object.slot, t->tag) || arenas_wipes(t->region)) ||
+        unlikely(t->stacks || load_relaxed(&peak_looks_due) || load_relaxed(&probes_want_frees)) ||
+        unlikely(!peak_looks_try_moved(t, usable)) || unlikely(!alloc_policy_begin_free(t, object.slot, usable, &section)))
+        return false;
+    limits_end_tried(t, section);
+    exceptions_forget(p, usable);
+    arena_cache_count_frees(c, 1, usable);
+    region_note_free(c->region, p);
+    arena_cache_put(c, class, object);
+    return true;
+}
+
+/* Frees what lies in a page of a span arena. False: it is not small, or one of the two above returned that. */
+HOT_INLINE bool alloc_policy_free_of_arena(struct thread *t, void *p, uint64_t entry)
+{
+    uint16_t arena = pagemap_claimed_by((uintptr_t)p);
+    if (unlikely(!page_entry_is_small_any(entry) || !page_entry_starts_at(entry, (uintptr_t)p) || !arena))
+        return false;
+    return arena == t->region ? alloc_policy_free_in_region(t, p, entry) : alloc_policy_free_later_in_arena(t, p, entry, arena);
 }
 
 /* As track_free_fast(), and puts the bytes of an object that goes back to the magazine into the thread's stock. False:
@@ -159,8 +186,12 @@ HOT_INLINE bool alloc_policy_free(struct thread *t, void *p)
         return false;
     if (load_relaxed(&context_heads[t->tag].arena) ? alloc_policy_free_taken_in_arena(t, t->taken_in, p) : alloc_policy_free_taken(t, p))
         return true;
-    if (unlikely(!track_find_small(t, p, &o)))
-        return alloc_policy_free_later_in_arena(t, p);
+    page_entry_t *page = pagemap_page((uintptr_t)p);
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    if (entry & PAGE_ENTRY_ARENA)
+        return alloc_policy_free_of_arena(t, p, entry);
+    if (unlikely(!track_find_small_at(t, p, entry, &o)))
+        return false;
     if (!track_was_taken_last(t, p, &o))
         return track_put_in_buffer(t, p, &o);
     if (unlikely(!alloc_policy_begin_free(t, o.slot, class_bytes[o.class], &section)))

@@ -59,6 +59,9 @@ static NOINLINE void *malloc_new(size_t size, struct thread *t)
     return likely(track_alloc_fast(t, p, class_of(size), size)) ? p : track_alloc_slow(t, p, size);
 }
 
+/* malloc reaches the caller of this function by a jump, so the return address is malloc's caller: libc or the program
+ * (alloc_policy_alloc_for()). If the compiler makes a call instead, all callers look alike, which does no harm. The same holds for
+ * calloc and aligned_alloc. */
 static NOINLINE void *malloc_in_region(struct thread *t, size_t size, const void *return_address)
 {
     if (unlikely(libc_calls(return_address)))
@@ -67,9 +70,7 @@ static NOINLINE void *malloc_in_region(struct thread *t, size_t size, const void
     return likely(p) ? p : alloc_policy_alloc(t, size, 0);
 }
 
-/* Starts jespan first, if this is the first call. malloc reaches this function by a jump, so the return address is
- * malloc's caller: libc or the program (alloc_policy_alloc_for()). If the compiler makes a call instead, all callers
- * look alike, which does no harm. The same holds for calloc and aligned_alloc. */
+/* Starts jespan first, if this is the first call. */
 static NOINLINE void *malloc_with_policy(size_t size)
 {
     struct thread *t = thread_current;
@@ -77,13 +78,11 @@ static NOINLINE void *malloc_with_policy(size_t size)
         t = track_thread_slow();
     if (unlikely(alloc_stack_is_used(t)))
         return alloc_stack_alloc(t, size, 0);
-    if (likely(t) && unlikely(t->region))
-        return malloc_in_region(t, size, __builtin_return_address(0));
-    void *p = likely(t && size <= HEADER_PAGE_BYTES) ? alloc_policy_reuse(t, 0, class_number_of(size), size) : NULL;
+    void *p = likely(t && size <= HEADER_PAGE_BYTES) ? alloc_policy_reuse(t, t->region, class_number_of(size), size) : NULL;
     return likely(p) ? p : alloc_policy_alloc(t, size, 0);
 }
 
-/* Separate from malloc_with_policy(), so that threads that take stacks, and have no policy, need no stack frame here. */
+/* Separate from malloc_with_policy(), so that threads that take stacks, or are in a region, need no stack frame here. */
 static NOINLINE void *malloc_by_policy(size_t size)
 {
     struct thread *t = unsampled(size);
@@ -94,7 +93,10 @@ static NOINLINE void *malloc_by_policy(size_t size)
         return likely(p) ? p : malloc_new(size, t);
     }
     t = load_relaxed(&thread_fast.alloc_stacks);
-    return likely(t) ? alloc_stack_alloc_quick(t, size, 0) : malloc_with_policy(size);
+    if (likely(t))
+        return alloc_stack_alloc_quick(t, size, 0);
+    t = thread_current;
+    return t && t->region && !t->stacks ? malloc_in_region(t, size, __builtin_return_address(0)) : malloc_with_policy(size);
 }
 
 EXPORT void *FAMILY(malloc)(size_t size)

@@ -34,7 +34,17 @@ static inline void peak_looks_moved(struct thread *t, uint64_t bytes)
         peak_looks_make_due(t);
 }
 
-/* The same before bytes are counted as freed, or as another context's. */
+/* The same where no look may become due. False: one would, and nothing has changed. */
+static inline bool peak_looks_try_moved(struct thread *t, uint64_t bytes)
+{
+    uint64_t moved = t->peak_moved + bytes;
+    if (unlikely(moved >= load_relaxed(&peak_looks_step)) && moved >= t->peak_asks_at)
+        return false;
+    t->peak_moved = moved;
+    return true;
+}
+
+/* The same as peak_looks_moved() before bytes are counted as freed, or as another context's. */
 static inline void peak_looks_before_free(struct thread *t, uint64_t bytes)
 {
     peak_looks_moved(t, bytes);

@@ -125,13 +125,10 @@ struct small_object {
     size_t n;                 /* objects in the free buffer */
 };
 
-/* Finds what track_free_fast() needs. False: p is not a small object, its page belongs to a span arena, or its place is not known. */
-HOT_INLINE bool track_find_small(struct thread *t, const void *p, struct small_object *o)
+/* Finds what track_free_fast() needs, given the page's entry. False: p is not a small object, its page belongs to a span arena, or its
+ * place is not known. */
+HOT_INLINE bool track_find_small_at(struct thread *t, const void *p, uint64_t entry, struct small_object *o)
 {
-    page_entry_t *page = pagemap_page((uintptr_t)p);
-    if (unlikely(!page))
-        return false;
-    uint64_t entry = load_relaxed(page);
     size_t start = one_value(page_entry_start(entry));
     if (unlikely(!page_entry_is_small(entry) || !class_starts_at(start, page_offset((uintptr_t)p))))
         return false;
@@ -140,6 +137,12 @@ HOT_INLINE bool track_find_small(struct thread *t, const void *p, struct small_o
     o->last = magazine_last(t, o->class);
     o->n = one_value(load_relaxed(&t->free_buffer_count));
     return true;
+}
+
+HOT_INLINE bool track_find_small(struct thread *t, const void *p, struct small_object *o)
+{
+    page_entry_t *page = pagemap_page((uintptr_t)p);
+    return likely(page) && likely(track_find_small_at(t, p, load_relaxed(page), o));
 }
 
 /* Whether an object of a middle class may wait in the free buffer, and the buffer may be flushed. */

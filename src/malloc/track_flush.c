@@ -167,6 +167,16 @@ HOT_INLINE bool continues_run(struct thread *t, uint32_t i, int32_t header)
     return i < load_relaxed(&t->free_buffer_count) && header_signed(load_relaxed(&t->free_buffer_slot[i])) == header;
 }
 
+/* Puts a counted object into its magazine, also one for a span arena. False: it has no room, or other work is due; nothing has
+ * changed. */
+HOT_INLINE bool put_in_section(struct thread *t, size_t class, struct free_object object)
+{
+    if (likely(class < CLASS_IN_ARENA))
+        return magazine_put(t, class, object);
+    return likely(peak_looks_try_moved(t, t->magazine_object_bytes[class])) &&
+           arena_cache_try_take_back(t, class - CLASS_IN_ARENA, object);
+}
+
 /* Counts the buffered frees from `i` on that have this header, in one section, and puts the objects into their magazines. The bytes
  * that no other thread claimed are uncharged together. A section must not call jemalloc, so it ends with an object whose magazine
  * is full. Returns the index behind the last of them. */
@@ -186,7 +196,7 @@ HOT_INLINE uint32_t flush_run(struct thread *t, uint32_t i, uint32_t sequence, i
         store_relaxed(&t->counted, i + 1);
         store_relaxed(object.slot, 0);
         counters_add_free(c, usable);
-        is_put = magazine_put(t, class, object);
+        is_put = put_in_section(t, class, object);
         if (unlikely(!is_put))
             break;
         store_release(&t->free_buffer_done, ++i);

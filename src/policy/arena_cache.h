@@ -38,7 +38,7 @@ struct arena_cache {
 };
 
 /* What a region has for its owner. */
-#define REGION_TAKEN_MAX 256u
+#define REGION_TAKEN_MAX 1024u
 struct region_kept {
     struct arena_magazines magazines;
     /* The small objects that owners allocated since the region was opened, up to the maximum; one more: there were more. Some may be
@@ -103,17 +103,29 @@ static inline bool arena_cache_is_tcache(int flags)
 
 /* ---- Magazines: arena_magazines.c ---- */
 
-/* Puts a small object, which is counted as freed and has no owner, into the magazine. False: it is full, or the thread has no
- * place in the arena. The entry is written before the top moves, as in magazine_put(). */
-HOT_INLINE bool arena_cache_keep(struct arena_cache *c, size_t class, struct free_object object)
+/* False: the magazine is full, or the thread has no place in the arena. */
+HOT_INLINE bool arena_cache_has_room(const struct arena_cache *c, size_t class)
 {
-    struct arena_magazines *m = c->magazines;
-    struct free_object *top = load_relaxed(&m->top[class]);
-    if (unlikely(top == m->full[class] || !c->place))
-        return false;
+    return load_relaxed(&c->magazines->top[class]) != c->magazines->full[class] && c->place;
+}
+
+/* Puts a small object, which is counted as freed and has no owner, into a magazine that has room. The entry is written before the top
+ * moves, as in magazine_put(). */
+HOT_INLINE void arena_cache_put(struct arena_cache *c, size_t class, struct free_object object)
+{
+    _Atomic(struct free_object *) *at = &c->magazines->top[class];
+    struct free_object *top = load_relaxed(at);
     top[1] = object;
     top[2].p = NULL;
-    store_release(&m->top[class], top + 1);
+    store_release(at, top + 1);
+}
+
+/* The same for any magazine. False: it has no room; nothing has changed. */
+HOT_INLINE bool arena_cache_keep(struct arena_cache *c, size_t class, struct free_object object)
+{
+    if (unlikely(!arena_cache_has_room(c, class)))
+        return false;
+    arena_cache_put(c, class, object);
     return true;
 }
 
@@ -126,8 +138,9 @@ HOT_INLINE void arena_cache_free(struct arena_cache *c, size_t class, struct fre
         arena_cache_free_slow(c, class, object);
 }
 
-/* Puts new objects into an empty magazine. The thread has a place in the arena, with a tcache. */
-void arena_cache_refill(struct arena_cache *c, struct class_info info);
+/* Puts new objects into an empty magazine. The thread has a place in the arena, with a tcache. Returns the bytes of pages that are new to
+ * the arena, or had objects of another class. */
+size_t arena_cache_refill(struct arena_cache *c, struct class_info info);
 
 void arena_magazines_start(struct arena_magazines *m);
 
@@ -154,7 +167,20 @@ void region_kept_abandon(struct region_kept *kept);
 void arena_cache_count_alloc_by(struct thread *t, uint16_t arena, uint64_t bytes);
 void arena_cache_count_frees_by(struct thread *t, uint16_t arena, uint64_t objects, uint64_t bytes);
 
-/* Gives an object that was in the free buffer to the thread's cache of its arena, which exists, and counts it. */
+/* Gives an object that was in the free buffer to the thread's cache of its arena, which exists, and counts it. False: the magazine
+ * has no room; nothing has changed. */
+HOT_INLINE bool arena_cache_try_take_back(struct thread *t, size_t class, struct free_object object)
+{
+    struct arena_cache *arena_cache = arena_cache_of(t, pagemap_claimed_by((uintptr_t)object.p));
+    jespan_assert(arena_cache);
+    if (unlikely(!arena_cache_has_room(arena_cache, class)))
+        return false;
+    arena_cache_count_frees(arena_cache, 1, class_bytes[class]); /* first, for a child that is forked meanwhile: track_abandon() */
+    arena_cache_put(arena_cache, class, object);
+    return true;
+}
+
+/* The same. Without room, the older half of the magazine, or the object, goes to jemalloc. */
 HOT_INLINE void arena_cache_take_back(struct thread *t, size_t class, struct free_object object)
 {
     struct arena_cache *arena_cache = arena_cache_of(t, pagemap_claimed_by((uintptr_t)object.p));
