@@ -70,19 +70,20 @@ static NOINLINE void *malloc_in_region(struct thread *t, size_t size, const void
     return likely(p) ? p : alloc_policy_alloc(t, size, 0);
 }
 
-/* Starts jespan first, if this is the first call. */
-static NOINLINE void *malloc_with_policy(size_t size)
+static NOINLINE void *malloc_with_policy(struct thread *t, size_t size)
 {
-    struct thread *t = thread_current;
-    if (unlikely(!t))
-        t = track_thread_slow();
-    if (unlikely(alloc_stack_is_used(t)))
-        return alloc_stack_alloc(t, size, 0);
-    void *p = likely(t && size <= HEADER_PAGE_BYTES) ? alloc_policy_reuse(t, t->region, class_number_of(size), size) : NULL;
+    void *p = likely(size <= HEADER_PAGE_BYTES) ? alloc_policy_reuse(t, 0, class_number_of(size), size) : NULL;
     return likely(p) ? p : alloc_policy_alloc(t, size, 0);
 }
 
-/* Separate from malloc_with_policy(), so that threads that take stacks, or are in a region, need no stack frame here. */
+/* Starts jespan first, if this is the first call. Reached by a jump, as alloc_stack_alloc(). */
+static NOINLINE void *malloc_slow(size_t size)
+{
+    struct thread *t = likely(thread_current) ? thread_current : track_thread_slow();
+    return alloc_stack_is_used(t) ? alloc_stack_alloc(t, size, 0) : alloc_policy_alloc(t, size, 0);
+}
+
+/* Separate from the functions above, so that it needs no stack frame. */
 static NOINLINE void *malloc_by_policy(size_t size)
 {
     struct thread *t = unsampled(size);
@@ -96,7 +97,9 @@ static NOINLINE void *malloc_by_policy(size_t size)
     if (likely(t))
         return alloc_stack_alloc_quick(t, size, 0);
     t = thread_current;
-    return t && t->region && !t->stacks ? malloc_in_region(t, size, __builtin_return_address(0)) : malloc_with_policy(size);
+    if (unlikely(!t) || unlikely(t->stacks))
+        return malloc_slow(size);
+    return t->region ? malloc_in_region(t, size, __builtin_return_address(0)) : malloc_with_policy(t, size);
 }
 
 EXPORT void *FAMILY(malloc)(size_t size)
