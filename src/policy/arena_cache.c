@@ -265,10 +265,14 @@ void arena_cache_flush_region(uint16_t arena)
     call_tcache("tcache.flush", arenas[arena].tcache_flags);
 }
 
-void arena_cache_end_region(uint16_t arena)
+/* In the order of end(): a signal handler that allocates meanwhile finds the tcache while it exists, or makes another one. */
+void arena_cache_end_region(struct thread *owner, uint16_t arena)
 {
-    destroy_tcache(arenas[arena].tcache_flags);
+    int flags = arenas[arena].tcache_flags;
     arenas[arena].tcache_flags = 0;
+    arena_cache_leave_place(owner, arena);
+    compiler_barrier();
+    destroy_tcache(flags);
 }
 
 static void each_cache(struct thread *t, void (*act)(struct arena_cache *))

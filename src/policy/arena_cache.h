@@ -196,9 +196,11 @@ void arena_cache_give_back(struct thread *t, uint16_t arena);
 /* Gives up all tcaches of this thread, because the program wants a tcache of its own. False: there was none. */
 bool arena_cache_make_room(struct thread *t);
 
-/* Empties a region's tcache, which no thread is using; or gives it up. */
+/* Empties a region's tcache, which no thread is using. */
 void arena_cache_flush_region(uint16_t arena);
-void arena_cache_end_region(uint16_t arena);
+
+/* Gives up the tcache of a region, and the place there that its owner has. */
+void arena_cache_end_region(struct thread *owner, uint16_t arena);
 
 /* arena_cache_flush_thread() gives the objects in the thread's caches to jemalloc. arena_cache_end_thread(), at the thread's end
  * and before it forks, gives up the caches too. arena_cache_abandon(), in a forked child, forgets those that remain. */

@@ -145,15 +145,15 @@ NOINLINE size_t arena_cache_refill(struct arena_cache *c, struct class_info info
 {
     size_t class = CODE_CLASS(info.code), bytes = 0;
     void *got[REFILL_MAX];
-    int saved = errno;
+    int saved = errno, place = c->place; /* 0: a signal handler has forked */
     if (class)
         make_room(c, class);
     uint32_t most = class ? batch_for(c->magazines, class) : 0, n = c->next_refill[class] ? c->next_refill[class] : 2;
     n = n < most ? n : most;
-    if (!n)
+    if (!n || !place)
         return 0;
     c->next_refill[class] = (uint8_t)(2 * n);
-    for (size_t i = binding_alloc_batch(got, n, info.bytes, c->place); i-- > 0;)
+    for (size_t i = binding_alloc_batch(got, n, info.bytes, place); i-- > 0;)
         bytes += keep_new(c, info, got[i]);
     errno = saved;
     return bytes;

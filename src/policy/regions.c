@@ -254,10 +254,8 @@ COLD void regions_before_fork(struct thread *self)
     if (!self)
         return;
     for (uint32_t id = 1; id < arenas_end(); id++)
-        if (load_relaxed(&arenas[id].owner) == self) {
-            arena_cache_end_region((uint16_t)id);
-            arena_cache_leave_place(self, (uint16_t)id);
-        }
+        if (load_relaxed(&arenas[id].owner) == self)
+            arena_cache_end_region(self, (uint16_t)id);
 }
 
 void region_forget_thrower(struct span_arena *a, int i)
