@@ -288,9 +288,12 @@ COLD void regions_after_fork(struct thread *self)
     at_work_here--;
     atomic_store(&at_work, at_work_here != 0);
     atomic_store(&forks, 0);
-    for (uint32_t id = 1; id < arenas_end(); id++)
+    for (uint32_t id = 1; id < arenas_end(); id++) {
         if (arenas[id].region)
             stay_inside(self, &arenas[id]);
+        if (!at_work_here) /* another thread that was about to fork may have had it: regions_cool_idle() */
+            arenas[id].busy = false;
+    }
 }
 
 /* ---- Figures ---- */
