@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Workloads on one thread: pair, random replacement, aligned, calloc, realloc. */
+/* Workloads on one thread: pair, random replacement, batches, aligned, calloc, realloc. */
 #include "workload.h"
 
 #include <stdbool.h>
@@ -90,6 +90,23 @@ void *calloc_start(const void *shape)
 void calloc_round(void *state, size_t operations)
 {
     replace(state, operations, true);
+}
+
+/* All objects, then all of them are freed, in the same order. The last batch may be smaller. */
+void batch_round(void *state, size_t operations)
+{
+    struct churn *s = state;
+    while (operations) {
+        uint32_t n = operations < s->shape->live ? (uint32_t)operations : s->shape->live;
+        for (uint32_t i = 0; i < n; i++) {
+            s->objects[i] = bench_touch(malloc(random_bytes(s)));
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            free(s->objects[i]);
+            s->objects[i] = NULL;
+        }
+        operations -= n;
+    }
 }
 
 /* Alignments of 64 to 4096 bytes in turns: from a cache line to a page. */

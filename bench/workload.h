@@ -61,6 +61,7 @@ void pair_round(void *state, size_t operations);
 void *churn_start(const void *shape);
 void churn_round(void *state, size_t operations);
 void churn_stop(void *state);
+void batch_round(void *state, size_t operations);
 void aligned_round(void *state, size_t operations);
 void *calloc_start(const void *shape);
 void calloc_round(void *state, size_t operations);

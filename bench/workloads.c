@@ -85,6 +85,10 @@
     SNAPSHOT("pause-open-" #count_, "gaps between labelled spans with " #count_ " contexts on 16 threads (us)", PAUSE,  \
              snapshot_pauses_of_opens, count_, 16, 0)
 
+#define BATCH(count_)                                                                                                  \
+    {"batch-" #count_, "batches of " #count_ " objects of 16-4096 B, allocated and then freed", CHURN(count_, 16, 4096), pair_start, \
+     batch_round, churn_stop, NULL, 100000, 0, WORKLOAD_TIME}
+
 #define REGION(count_)                                                                                                 \
     {"region-" #count_, "open a region, " #count_ " objects of 16-256 B, close it", &(const size_t){count_}, region_start, \
      region_round, region_stop, NULL, (count_) < 1000 ? 100 : 10, 0, WORKLOAD_SPAN}
@@ -100,6 +104,7 @@ const struct workload workloads[] = {
      WORKLOAD_TIME},
     REPLACE("churn", "10,000 live objects of 16-1024 B, random replacement", WORKLOAD_TIME, 10000, 16, 1024, 100000),
     REPLACE("cold", "2,000,000 live objects of 16-256 B, random replacement", WORKLOAD_TIME, 2000000, 16, 256, 2000000),
+    BATCH(10), BATCH(100), BATCH(1000),
     ON_THREADS("churn-2t", "churn on 2 threads", 2, churn, &churn),
     ON_THREADS("churn-4t", "churn on 4 threads", 4, churn, &churn),
     ON_THREADS("churn-16t", "churn on 16 threads", 16, churn, &churn),

@@ -12,6 +12,7 @@
 #define CLASS_BYTES_MAX 32768u
 #define MIDDLE_CLASS_BYTES_MAX 65536u /* a free buffer has 32 objects, which would be too many otherwise */
 #define CLASS_OBJECTS_MAX 128
+#define SMALL_OBJECTS_MIN 20 /* whatever their bytes */
 
 uint16_t magazine_max[CLASSES_MAX];
 static struct magazine_bottoms bottoms;
@@ -24,6 +25,7 @@ COLD void magazine_boot(void)
     for (unsigned class = 1; keeps && class < CLASSES_MAX && class_bytes[class]; class++) {
         uint32_t bytes = class_bytes[class], fit = (bytes > HEADER_PAGE_BYTES ? MIDDLE_CLASS_BYTES_MAX : CLASS_BYTES_MAX) / bytes;
         fit = fit < CLASS_OBJECTS_MAX ? fit : CLASS_OBJECTS_MAX;
+        fit = fit < SMALL_OBJECTS_MIN && bytes <= HEADER_PAGE_BYTES ? SMALL_OBJECTS_MIN : fit;
         magazine_max[class] = (uint16_t)(fit < entries ? fit : entries);
         entries -= magazine_max[class];
     }

@@ -71,6 +71,8 @@ static void *alloc_without_arena(struct thread *t, size_t size, int flags)
 {
     struct class_info info = plain_class(size, flags);
     struct free_object *object = t && info.bytes ? magazine_take(t, CODE_CLASS(info.code)) : NULL;
+    if (!object && t && info.bytes && unlikely(track_may_wait(t)) && track_flush_waiting(t, CODE_CLASS(info.code)))
+        object = magazine_take(t, CODE_CLASS(info.code));
     void *p = object ? object->p : NULL;
     if (likely(p) && unlikely(!count_small(t, object->slot, info.bytes, size)))
         return refuse_late(p);
@@ -251,6 +253,8 @@ static void *alloc_by_policy(struct thread *t, size_t size, int flags)
     const struct context_head *c = &context_heads[t->tag];
     uint16_t limit = load_relaxed(&c->limit), arena = t->region ? t->region : load_relaxed(&c->arena);
     void *p = limit || arena ? reuse(t, size, flags) : NULL;
+    if (!p && arena && unlikely(track_may_wait(t)) && size <= HEADER_PAGE_BYTES && track_flush_waiting(t, class_number_of(size)))
+        p = reuse(t, size, flags);
     if (p)
         return p;
     return limit ? alloc_with_limit(t, arena, size, flags) : alloc(t, arena, size, flags);

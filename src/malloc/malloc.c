@@ -52,11 +52,29 @@ static NOINLINE void *malloc_big(size_t size, struct thread *t)
     return likely(p) ? p : malloc_new_big(t, size);
 }
 
+/* Whether the free buffer was flushed, so that the allocation of a small object, of which the magazine had none, is to begin again: the
+ * magazine may have some now, and the thread may have a policy. */
+HOT_INLINE bool flushed(struct thread *t, size_t size)
+{
+    return unlikely(track_may_wait(t)) && track_flush_waiting(t, class_number_of(size));
+}
+
 /* For a small object of which the magazine has none. Separate from malloc, so that malloc's fast path needs no stack frame. */
 static NOINLINE void *malloc_new(size_t size, struct thread *t)
 {
+    if (flushed(t, size))
+        return FAMILY(malloc)(size);
     void *p = jespan_je_malloc(size);
     return likely(track_alloc_fast(t, p, class_of(size), size)) ? p : track_alloc_slow(t, p, size);
+}
+
+/* The same on a thread that takes samples, where unsampled() has counted the bytes. */
+static NOINLINE void *malloc_new_unsampled(size_t size, struct thread *t)
+{
+    if (!flushed(t, size))
+        return malloc_new(size, t);
+    stack_context_undo_pass(t, size);
+    return FAMILY(malloc)(size);
 }
 
 /* malloc reaches the caller of this function by a jump, so the return address is malloc's caller: libc or the program
@@ -91,7 +109,7 @@ static NOINLINE void *malloc_by_policy(size_t size)
         if (unlikely(size > HEADER_PAGE_BYTES))
             return malloc_big(size, t);
         void *p = track_reuse(t, class_number_of(size), size);
-        return likely(p) ? p : malloc_new(size, t);
+        return likely(p) ? p : malloc_new_unsampled(size, t);
     }
     t = load_relaxed(&thread_fast.alloc_stacks);
     if (likely(t))
@@ -185,8 +203,11 @@ static NOINLINE void *calloc_slow(size_t n, size_t size)
     if (unlikely(!t))
         return calloc_by_policy(n, size);
     size_t bytes;
-    if (!__builtin_mul_overflow(n, size, &bytes) && bytes > HEADER_PAGE_BYTES)
+    bool is_too_large = __builtin_mul_overflow(n, size, &bytes);
+    if (!is_too_large && bytes > HEADER_PAGE_BYTES)
         return calloc_big(t, bytes);
+    if (!is_too_large && flushed(t, bytes))
+        return FAMILY(calloc)(n, size);
     void *p = jespan_je_calloc(n, size);
     if (unlikely(!p))
         return calloc_failed(t, n, size);

@@ -73,6 +73,18 @@ HOT_INLINE bool track_alloc_fast(struct thread *t, void *p, struct class_info in
 /* Counts a new big object as the calls above do, where no other work is due. False: call track_alloc_slow(). */
 bool track_alloc_big(struct thread *t, void *p, size_t requested);
 
+/* A thread that finds a magazine empty looks into the free buffer before it asks jemalloc, if this many objects wait there. */
+#define FREE_BUFFER_LOOK 8u
+HOT_INLINE bool track_may_wait(const struct thread *t)
+{
+    return load_relaxed(&t->free_buffer_count) >= FREE_BUFFER_LOOK;
+}
+
+/* Flushes the free buffer, unless that is under way; the magazine of the class is empty. Leaves errno alone. Returns whether it did. Then
+ * a thread without a policy may have one, and has settled what it counted so far (policy/limits.h): no allocation without a policy may be
+ * counted before it looks again. */
+bool track_flush_waiting(struct thread *t, size_t class);
+
 /* Takes an object of a middle class after the thread found its magazine empty. NULL: there is none. */
 void *track_reuse_waiting(struct thread *t, size_t class, size_t requested);
 

@@ -112,6 +112,17 @@ void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usa
 
 /* ---- Big objects, where no other work is due: see track_reuse_big() ---- */
 
+NOINLINE bool track_flush_waiting(struct thread *t, size_t class)
+{
+    if (load_relaxed(&t->free_buffer_sequence) & 1)
+        return false;
+    int saved = errno;
+    magazine_was_empty(t, class);
+    track_flush_any(t);
+    errno = saved;
+    return true;
+}
+
 /* If objects of middle classes wait in the free buffer, looks for one of them there before jemalloc is asked. So a thread that has
  * one buffer at a time touches the memory of one. */
 void *track_reuse_waiting(struct thread *t, size_t class, size_t requested)

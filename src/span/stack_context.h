@@ -34,6 +34,12 @@ HOT_INLINE bool stack_context_passes(struct thread *t, size_t bytes)
     return true;
 }
 
+/* The allocation begins again. */
+static inline void stack_context_undo_pass(struct thread *t, size_t bytes)
+{
+    t->until_sample += bytes;
+}
+
 /* Decides whether the calling thread takes stacks from now on, and sets t->stacks. */
 void stack_context_review(struct thread *t);
 
