@@ -16,6 +16,14 @@
 #include "base/number.h"
 #include "base/state_file.h"
 
+/* AddressSanitizer takes memory for the stack of a thread that a forked child lacks, where libc has unmapped that and the system has mapped
+ * a chunk there. */
+#if UNDER_ASAN
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_UNPOISON_MEMORY_REGION(p, bytes) ((void)(p))
+#endif
+
 #define PAGE_BYTES 4096
 
 static char *chunk, *chunk_end; /* LOCK_META */
@@ -56,8 +64,10 @@ void *meta_alloc(size_t bytes)
     char *start = (char *)round_up((uintptr_t)chunk, align);
     if (!chunk || bytes > (size_t)(chunk_end - start)) {
         start = bytes <= META_CHUNK_BYTES ? map_pages(META_CHUNK_BYTES) : NULL;
-        if (start)
+        if (start) {
+            ASAN_UNPOISON_MEMORY_REGION(start, META_CHUNK_BYTES);
             chunk_end = start + META_CHUNK_BYTES;
+        }
         state_watch(start, META_CHUNK_BYTES);
     }
     if (start) {

@@ -298,10 +298,12 @@ static NOINLINE void *aligned_slow(size_t alignment, size_t size)
     struct thread *t = load_relaxed(&thread_fast.alloc);
     if (unlikely(!t))
         return aligned_by_policy(alignment, size);
+    struct class_info info = class_of_aligned_request(alignment, size);
+    if (info.bytes && unlikely(track_may_wait(t)) && track_flush_waiting(t, CODE_CLASS(info.code)))
+        return FAMILY(aligned_alloc)(alignment, size);
     void *p = jespan_je_aligned_alloc(alignment, size);
     if (unlikely(!p))
         return !alignment || alignment & (alignment - 1) ? NULL : track_alloc_slow(t, NULL, size);
-    struct class_info info = class_of_aligned_request(alignment, size);
     return likely(track_alloc_fast(t, p, info, size)) ? p : track_alloc_slow(t, p, size);
 }
 

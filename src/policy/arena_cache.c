@@ -156,6 +156,7 @@ COLD void region_kept_abandon(struct region_kept *kept)
 {
     if (!kept)
         return;
+    arena_magazines_after_fork(&kept->magazines);
     arena_magazines_forget(&kept->magazines);
     kept->taken = REGION_TAKEN_MAX + 1;
 }
@@ -311,6 +312,7 @@ static void end(struct arena_cache *arena_cache)
 static void lose(struct arena_cache *arena_cache)
 {
     bool is_lost = arena_cache_is_tcache(forget(arena_cache));
+    arena_magazines_after_fork(&arena_cache->own);
     atomic_fetch_add_explicit(&tcache_fallbacks, is_lost, memory_order_relaxed);
 }
 

@@ -150,6 +150,9 @@ void arena_magazines_empty(struct arena_cache *c);
 /* Forgets the objects. True: there were any. */
 bool arena_magazines_forget(struct arena_magazines *m);
 
+/* To be called in a forked child for a thread that it lacks. A magazine that was just given another room loses its objects. */
+void arena_magazines_after_fork(struct arena_magazines *m);
+
 /* ---- Places and figures ---- */
 
 /* The thread gets what the region has for its owner, if it exists. The caller has the arena to itself. Returns the thread's cache of the

@@ -117,6 +117,22 @@ bool arena_magazines_forget(struct arena_magazines *m)
     return any;
 }
 
+static bool is_one_room(const struct arena_magazines *m, size_t class)
+{
+    ptrdiff_t room = m->full[class] - load_relaxed(&m->bottom[class]), n = load_relaxed(&m->top[class]) - load_relaxed(&m->bottom[class]);
+    return n >= 0 && n <= room && room <= ARENA_MAGAZINE_MAX;
+}
+
+COLD void arena_magazines_after_fork(struct arena_magazines *m)
+{
+    for (size_t class = 1; class < CLASS_IN_ARENA; class++) {
+        if (is_one_room(m, class))
+            continue;
+        m->full[class] = load_relaxed(&m->bottom[class]);
+        store_relaxed(&m->top[class], m->full[class]);
+    }
+}
+
 /* ---- Getting objects from jemalloc ---- */
 
 /* Without memory for a header table of the page, the object goes back. Returns the bytes of pages that got a table. */
