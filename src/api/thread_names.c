@@ -10,10 +10,10 @@
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/cpu_clock.h"
 #include "malloc/boot.h"
 #include "malloc/family.h"
 
@@ -46,11 +46,11 @@ static COLD set_name *find_next(void)
     return next;
 }
 
-/* Its number in the kernel, which is a part of the number of its clock: linux/posix-timers_types.h, MAKE_THREAD_CPUCLOCK. */
+/* Its number in the kernel; 0: unknown. */
 static int number_of(pthread_t thread)
 {
     clockid_t clock;
-    return pthread_getcpuclockid(thread, &clock) ? 0 : (int)~(clock >> 3);
+    return pthread_getcpuclockid(thread, &clock) ? 0 : cpu_clock_thread(clock);
 }
 
 EXPORT int FAMILY(pthread_setname_np)(pthread_t thread, const char *name)

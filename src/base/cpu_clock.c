@@ -205,13 +205,6 @@ COLD void cpu_clock_start_forked(struct cpu_clock *c, uint64_t ticks, int thread
     c->offset = ticks - clock_ticks();
 }
 
-/* The kernel's number for another thread's CPU clock: linux/posix-timers_types.h, MAKE_THREAD_CPUCLOCK. */
-static clockid_t clock_of_thread(int thread_id)
-{
-    enum { PER_THREAD = 4, SCHEDULED = 2 };
-    return (clockid_t)(~(unsigned)thread_id << 3 | PER_THREAD | SCHEDULED);
-}
-
 /* Adds the kernel's clock to a reading that is still the last one after the clock was read, so both are of the same
  * thread. If there are new readings in all tries, the last one is as good as the clock. */
 uint64_t cpu_clock_of(struct cpu_clock *c)
@@ -223,7 +216,7 @@ uint64_t cpu_clock_of(struct cpu_clock *c)
         uint32_t sequence = load_acquire(&c->sequence);
         const struct cpu_reading *r = &c->readings[sequence % 2];
         uint64_t ticks = load_relaxed(&r->ticks), ns = load_relaxed(&r->ns);
-        bool ended = clock_gettime(clock_of_thread(load_relaxed(&r->thread_id)), &t) != 0; /* perhaps at this moment */
+        bool ended = clock_gettime(cpu_clock_number(load_relaxed(&r->thread_id)), &t) != 0; /* perhaps at this moment */
         atomic_thread_fence(memory_order_acquire);
         if (load_relaxed(&c->sequence) != sequence)
             continue;

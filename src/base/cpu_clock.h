@@ -52,6 +52,19 @@ static inline void cpu_clock_doubt(struct cpu_clock *c)
 /* Number of threads whose area was unregistered after they had begun to rely on it. */
 extern _Atomic uint64_t cpu_clock_lost;
 
+/* The kernel's number for the CPU clock of a thread, and the thread that such a number names: linux/posix-timers_types.h,
+ * MAKE_THREAD_CPUCLOCK. */
+static inline clockid_t cpu_clock_number(int thread_id)
+{
+    enum { PER_THREAD = 4, SCHEDULED = 2 };
+    return (clockid_t)(~(unsigned)thread_id << 3 | PER_THREAD | SCHEDULED);
+}
+
+static inline int cpu_clock_thread(clockid_t clock)
+{
+    return (int)~(clock >> 3);
+}
+
 /* To be called once. With CPU_CLOCK_NONE no time is ever read, and cpu_clock_ticks() returns no useful value. */
 void cpu_clock_boot(enum cpu_clock_kind kind);
 
