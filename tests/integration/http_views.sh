@@ -62,14 +62,15 @@ kill "$(< "$scratch/second")"
 await is_gone || fail "a process that has ended has threads"
 kill "$(cat "$scratch/first")"
 
-# A difference that begins in a program, and would end in another one, which the process executes meanwhile. A busy machine may take
-# longer than the difference: then once more, with twice the time.
+# A difference that begins in a program, and would end in another one, which the process executes meanwhile. The two begin at least 0.2 s
+# apart, since the service takes those that begin within 0.1 s for one (SAME_BEGIN_NS). A busy machine may take longer than the
+# difference: then once more, with twice the time.
 mkfifo "$scratch/go"
 is_first_served() { grep -q '"pid":' < <(ask /processes); }
 for seconds in 3 6 12 24 48 96; do
     # shellcheck disable=SC2016
     start "$JESPAN_CMD" run --quiet --http 127.0.0.1:0 --conf "module_dir:$JESPAN_MODULES" -- \
-        bash -c 'echo ready; read -r < "$scratch/go"; exec "$program" 100 9'
+        bash -c 'echo ready; sleep 0.2; read -r < "$scratch/go"; exec "$program" 100 9'
     await is_first_served || fail_with "the first program is not served" "$scratch/said"
     began=$SECONDS
     begin_waiting "/debug/pprof/heap?seconds=$seconds" -w '%{http_code}' > "$scratch/waited"
