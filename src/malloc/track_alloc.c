@@ -110,8 +110,6 @@ void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usa
     return likely(count_alloc(t, usable, requested)) ? p : refuse(t, p);
 }
 
-/* ---- Big objects, where no other work is due: see track_reuse_big() ---- */
-
 NOINLINE bool track_flush_waiting(struct thread *t, size_t class)
 {
     if (load_relaxed(&t->free_buffer_sequence) & 1)
@@ -122,6 +120,8 @@ NOINLINE bool track_flush_waiting(struct thread *t, size_t class)
     errno = saved;
     return true;
 }
+
+/* ---- Big objects, where no other work is due: see track_reuse_big() ---- */
 
 /* If objects of middle classes wait in the free buffer, looks for one of them there before jemalloc is asked. So a thread that has
  * one buffer at a time touches the memory of one. */

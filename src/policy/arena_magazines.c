@@ -11,18 +11,26 @@
 #include "jemalloc/binding.h"
 
 /* The room of a class is small until the thread wants more objects at a time. The most objects and bytes in it, beside jemalloc's
- * tcache. */
+ * tcache. A large room has LARGE_OBJECTS_MIN objects, whatever their bytes. */
 #define SMALL_OBJECTS 16u
 #define SMALL_BYTES 8192u
 #define LARGE_BYTES 32768u
+#define LARGE_OBJECTS_MIN 20u
 #define REFILL_MAX 64u /* objects */
 
 static struct free_object none[2]; /* the bottom of magazines without room, and an entry above it */
 
-static uint32_t fit(size_t class, uint32_t objects, uint32_t bytes)
+static uint32_t small_room(size_t class)
 {
-    uint32_t fit = magazine_max[class] ? bytes / class_bytes[class] : 0;
-    return fit < objects ? fit : objects;
+    uint32_t fit = magazine_max[class] ? SMALL_BYTES / class_bytes[class] : 0;
+    return fit < SMALL_OBJECTS ? fit : SMALL_OBJECTS;
+}
+
+static uint32_t large_room(size_t class)
+{
+    uint32_t fit = LARGE_BYTES / class_bytes[class];
+    fit = fit > LARGE_OBJECTS_MIN ? fit : LARGE_OBJECTS_MIN;
+    return fit < ARENA_MAGAZINE_MAX ? fit : ARENA_MAGAZINE_MAX;
 }
 
 static uint32_t room_of(const struct arena_magazines *m, size_t class)
@@ -66,7 +74,7 @@ static bool make_room(struct arena_cache *c, size_t class)
     uint32_t room = room_of(c->magazines, class);
     if (likely(room && c->next_refill[class] <= room))
         return false;
-    uint32_t more = room ? fit(class, ARENA_MAGAZINE_MAX, LARGE_BYTES) : fit(class, SMALL_OBJECTS, SMALL_BYTES);
+    uint32_t more = room ? large_room(class) : small_room(class);
     return more > room && move_to_room(c->magazines, class, more);
 }
 
@@ -155,7 +163,7 @@ static uint32_t batch_for(const struct arena_magazines *m, size_t class)
     return most < of_slab ? most : of_slab ? of_slab - 1 : 0;
 }
 
-/* The first refill of a class gets few objects, and each one twice as many as the last. jemalloc answers with objects of low
+/* The first refill of a class wants few objects, and each one twice as many as the last. jemalloc answers with objects of low
  * addresses first, so these are put in last. */
 NOINLINE size_t arena_cache_refill(struct arena_cache *c, struct class_info info)
 {
@@ -164,11 +172,11 @@ NOINLINE size_t arena_cache_refill(struct arena_cache *c, struct class_info info
     int saved = errno, place = c->place; /* 0: a signal handler has forked */
     if (class)
         make_room(c, class);
-    uint32_t most = class ? batch_for(c->magazines, class) : 0, n = c->next_refill[class] ? c->next_refill[class] : 2;
-    n = n < most ? n : most;
+    uint32_t most = class ? batch_for(c->magazines, class) : 0, wanted = c->next_refill[class] ? c->next_refill[class] : 2;
+    c->next_refill[class] = (uint8_t)(wanted < REFILL_MAX ? 2 * wanted : wanted);
+    uint32_t n = wanted < most ? wanted : most;
     if (!n || !place)
         return 0;
-    c->next_refill[class] = (uint8_t)(2 * n);
     for (size_t i = binding_alloc_batch(got, n, info.bytes, place); i-- > 0;)
         bytes += keep_new(c, info, got[i]);
     errno = saved;

@@ -65,6 +65,24 @@ static void kept_and_given_back(void)
     CHECK_EQ(ctl_u64("spans.stats.pending_bytes"), 0);
 }
 
+/* A thread that makes and drops many objects of a size in the arena keeps many of them. */
+static void keeps_as_many_as_are_wanted(void)
+{
+    void *object[200];
+    ARENA_BLOCK(&cache_site);
+    CHECK_EQ(F(mallctl)("thread.tcache.flush", NULL, NULL, NULL, 0), 0);
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < 200; i++)
+            CHECK((object[i] = F(malloc)(64)) != NULL);
+        for (int i = 0; i < 200; i++)
+            F(free)(object[i]);
+        ctl_check_identity("batches");
+    }
+    CHECK(ctl_u64("spans.stats.pending_bytes") >= 128 * 64);
+    CHECK_EQ(F(mallctl)("thread.tcache.flush", NULL, NULL, NULL, 0), 0);
+    CHECK_EQ(allocated_in(1), 0);
+}
+
 static void *free_all(void *unused)
 {
     ARENA_BLOCK(&cache_site);
@@ -225,6 +243,7 @@ static void in_a_child(void)
 
 static const struct test_case cases[] = {
     {"kept_and_given_back", kept_and_given_back, NULL, NULL},
+    {"keeps_as_many_as_are_wanted", keeps_as_many_as_are_wanted, NULL, NULL},
     {"kept_and_given_back, with a limit", kept_and_given_back, NULL, "limit:cache=64M"},
     {"given_back_at_the_end_of_a_thread", given_back_at_the_end_of_a_thread, NULL, NULL},
     {"none_is_given_out_twice", none_is_given_out_twice, NULL, NULL},

@@ -383,6 +383,47 @@ static void test_calloc_clears_what_it_reuses(void **state)
     F(free)(again);
 }
 
+/* Objects that wait in the free buffer are looked at before jemalloc is asked, whatever the function. */
+static void test_an_empty_one_gets_what_waits(void **state)
+{
+    struct thread *t = track_thread();
+    (void)state;
+    for (int function = 0; function < 3; function++) {
+        void *p[10], *again;
+        bool found = false;
+        thread_cache_flush(t);
+        for (int i = 0; i < 10; i++)
+            memset(p[i] = F(malloc)(4096), 'x', 4096);
+        for (int i = 0; i < 10; i++)
+            F(free)(p[i]);
+        assert_int_equal(t->free_buffer_count, 10);
+        again = function == 0 ? F(malloc)(4096) : function == 1 ? F(calloc)(4096, 1) : F(aligned_alloc)(4096, 4096);
+        for (int i = 0; i < 10; i++)
+            found |= again == p[i];
+        assert_true(found);
+        assert_int_equal(t->free_buffer_count, 0);
+        assert_int_equal(magazine_objects(t, CODE_CLASS(class_of(4096).code)), 9);
+        assert_true(function != 1 || !memchr(again, 'x', 4096));
+        F(free)(again);
+    }
+}
+
+static void test_what_waits_is_not_given_for_too_much(void **state)
+{
+    struct thread *t = track_thread();
+    void *p[10];
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        p[i] = F(malloc)(4);
+    for (int i = 0; i < 10; i++)
+        F(free)(p[i]);
+    assert_true(track_may_wait(t));
+    assert_null(F(calloc)(SIZE_MAX / 4 + 2, 4)); /* 4 bytes, but for the overflow */
+    assert_null(F(aligned_alloc)(3, 4));
+    assert_null(F(aligned_alloc)((size_t)1 << 63, 4));
+    thread_cache_flush(t);
+}
+
 static void test_flushing_the_thread_cache_takes_them_too(void **state)
 {
     struct thread *t = track_thread();
@@ -417,6 +458,8 @@ int main(void)
         cmocka_unit_test(test_objects_of_a_page_are_kept),
         cmocka_unit_test(test_reused_objects_are_counted_like_new_ones),
         cmocka_unit_test(test_calloc_clears_what_it_reuses),
+        cmocka_unit_test(test_an_empty_one_gets_what_waits),
+        cmocka_unit_test(test_what_waits_is_not_given_for_too_much),
         cmocka_unit_test(test_flushing_the_thread_cache_takes_them_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
