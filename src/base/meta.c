@@ -94,6 +94,15 @@ void *meta_map(size_t bytes)
     return p;
 }
 
+void meta_touch(void *p, size_t bytes)
+{
+    int saved = errno;
+#ifdef MADV_POPULATE_WRITE
+    (void)madvise(p, bytes, MADV_POPULATE_WRITE);
+#endif
+    errno = saved;
+}
+
 void *meta_map_hot(size_t bytes, size_t hot)
 {
     char *p = meta_map(bytes + META_RANGE_BYTES);

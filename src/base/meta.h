@@ -21,6 +21,10 @@ void *meta_alloc(size_t bytes);
 void *meta_map(size_t bytes);
 void meta_unmap(void *p, size_t bytes);
 
+/* Gives memory to all of these pages at once, which takes a tenth of the time of their page faults. Only a hint: Linux before 5.14 does
+ * nothing. */
+void meta_touch(void *p, size_t bytes);
+
 /* As meta_map(), at such an address that byte `hot` is the first of a range with a page table of its own (META_RANGE_BYTES). So
  * what is touched first, from there on, shares one page table, which each fork copies. */
 #define META_RANGE_BYTES ((size_t)2 << 20)

@@ -363,6 +363,63 @@ static inline void *reuse_for_stack(struct thread *t, size_t size, size_t class,
     return is_taken ? object->p : NULL;
 }
 
+/* Counts an object from jemalloc for a stack that the thread has entered. False: its page has no header table of the class, or there may be
+ * a limit. */
+HOT_INLINE bool count_for_stack(struct thread *t, void *p, size_t size, const struct stack_entered *stack)
+{
+    struct class_info info = class_of(size);
+    page_entry_t *page = likely(p) ? pagemap_page_of((uintptr_t)p) : NULL;
+    uint64_t entry = likely(page) ? load_acquire(page) : 0;
+    uint32_t section;
+    if (unlikely(!page) || unlikely(page_entry_code(entry) != info.code) || unlikely(!limits_try_begin(t, &section)))
+        return false;
+    bool is_counted = likely(!limits_of(stack->tag));
+    if (is_counted) {
+        header_set_fast(page_entry_slot(entry, (uintptr_t)p), false, stack->tag);
+        counters_add_alloc(stack->counters, info.bytes, size);
+    }
+    limits_end_tried(t, section);
+    return is_counted;
+}
+
+/* Leaves the stack after an allocation that did not change the thread's tag. */
+HOT_INLINE void leave_stack(struct thread *t, const void *p, const struct stack_entered *stack)
+{
+    span_undo_enter(stack->counters);
+    t->stack_tag = stack->tag;
+    t->stack_counters = stack->counters;
+    if (unlikely(!temporary_keep(t, p)))
+        temporary_count(t, p, stack->tag);
+}
+
+static COLD void *count_for_stack_slow(struct thread *t, void *p, size_t size, struct stack_entered stack)
+{
+    struct stack_hold hold = {.stack = stack.tag, .counters = stack.counters};
+    stack_context_hold(t, &hold);
+    p = track_alloc_slow(t, p, size);
+    stack_context_leave(t, &hold);
+    temporary_after_alloc(t, p, stack.tag);
+    return p;
+}
+
+/* For a small object of which the magazine has none: as malloc_new() in malloc.c. */
+static NOINLINE void *alloc_stack_new(struct thread *t, size_t size, size_t class, int flags, struct stack_entered stack)
+{
+    void *p = NULL;
+    if (unlikely(track_may_wait(t)) && track_flush_waiting(t, class))
+        p = reuse_for_stack(t, size, class, stack.tag, stack.counters);
+    if (likely(p)) {
+        leave_stack(t, p, &stack);
+        return flags ? memset(p, 0, t->magazine_object_bytes[class]) : p;
+    }
+    magazine_was_empty(t, class);
+    p = flags ? jespan_je_calloc(1, size) : jespan_je_malloc(size);
+    if (unlikely(!count_for_stack(t, p, size, &stack)))
+        return count_for_stack_slow(t, p, size, stack);
+    leave_stack(t, p, &stack);
+    return p;
+}
+
 /* alloc_stack_alloc() does all that is not usual. The thread's tag stays that of its context. */
 __attribute__((no_sanitize("address", "thread"), always_inline)) /* it reads the stack itself: layout_is_same() */
 static inline void *alloc_quick(struct thread *t, size_t size, size_t class, int flags, const void *frame)
@@ -371,13 +428,11 @@ static inline void *alloc_quick(struct thread *t, size_t size, size_t class, int
     if (unlikely(!stack.counters))
         return alloc_stack_alloc(t, size, flags);
     void *p = reuse_for_stack(t, size, class, stack.tag, stack.counters);
+    if (unlikely(!p) && likely(class) && likely(!(flags & ~MALLOCX_ZERO)))
+        return alloc_stack_new(t, size, class, flags, stack);
     if (unlikely(!p))
         return alloc_stack_entered(t, size, flags, stack);
-    span_undo_enter(stack.counters);
-    t->stack_tag = stack.tag;
-    t->stack_counters = stack.counters;
-    if (unlikely(!temporary_keep(t, p)))
-        temporary_count(t, p, stack.tag);
+    leave_stack(t, p, &stack);
     return flags & MALLOCX_ZERO ? memset(p, 0, t->magazine_object_bytes[class]) : p;
 }
 

@@ -68,7 +68,8 @@ void temporary_count(struct thread *t, const void *p, uint32_t stack)
 
 void temporary_before_flush(struct thread *t)
 {
-    scan(t);
+    if (conf.stacks_temporary || temporary_was_freed(t, load_relaxed(&t->free_buffer_count)))
+        scan(t);
     t->recent.scanned = 0;
 }
 

@@ -251,6 +251,8 @@ static enum peaks_look look_at_few(uint32_t end)
 static enum peaks_look look_at_many(uint32_t end)
 {
     struct sums *sums = meta_map(end * sizeof *sums);
+    if (sums)
+        meta_touch(sums, end * sizeof *sums);
     enum peaks_look result = sums ? look_with(sums, end) : PEAKS_TOO_MANY;
     meta_unmap(sums, end * sizeof *sums);
     return result;

@@ -76,6 +76,8 @@ static COLD void grow_lines(struct thread_stacks *s)
     struct stack_line *lines = meta_map(n * sizeof *lines), *old = s->lines;
     if (!lines)
         return;
+    if (old)
+        meta_touch(lines, n * sizeof *lines);
     s->lines = lines;
     s->mask = n - 1;
     for (uint32_t i = 0; i < old_n; i++)
@@ -257,12 +259,10 @@ static void keep_layout(struct thread_stacks *s, uint32_t parent, const struct s
         s->rested = 0;
     if (unlikely(!s->layouts) && !(s->layouts = meta_map(sizeof *s->layouts)))
         return;
-    struct layout *set = layouts_set(s->layouts, s->walk.notes.begin, s->walk.notes.pc);
-    for (uint32_t i = LAYOUT_WAYS; --i;)
-        set[i] = set[i - 1]; /* the oldest goes */
-    layout_make(&set[0], &s->walk.notes);
-    keep_last(&set[0], parent | s->sampled, key_of(s, parent, layout_hash(&set[0]), set[0].id), line, counters);
-    add_layout_line(s, &set[0].last);
+    struct layout *l = layouts_place(s->layouts, s->walk.notes.begin, s->walk.notes.pc);
+    layout_make(l, &s->walk.notes);
+    keep_last(l, parent | s->sampled, key_of(s, parent, layout_hash(l), l->id), line, counters);
+    add_layout_line(s, &l->last);
 }
 
 /* ---- With a walk ---- */

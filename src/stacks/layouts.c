@@ -4,7 +4,22 @@
 
 #include <stddef.h>
 
+#include "base/meta.h"
+
+#define TOUCH_AFTER 128u /* layouts: then all sets get memory, since new layouts have places all over them */
+
 uint64_t layout_factors[LAYOUT_FACTORS];
+
+struct layout *layouts_place(struct layouts *layouts, uintptr_t begin, uintptr_t pc)
+{
+    struct layout *set = layouts_set(layouts, begin, pc);
+    uint8_t *oldest = &layouts->oldest[(size_t)(set - layouts->sets[0]) / LAYOUT_WAYS];
+    struct layout *place = &set[*oldest];
+    *oldest = (uint8_t)((*oldest + 1u) % LAYOUT_WAYS);
+    if (++layouts->n_made == TOUCH_AFTER)
+        meta_touch(layouts->sets, sizeof layouts->sets);
+    return place;
+}
 
 /* Adds positions until there is a multiple of LAYOUT_UNROLL. */
 static uint32_t fill_up(uint16_t *at, uint32_t n)

@@ -68,6 +68,8 @@ HOT_INLINE const layout_pair_t *layout_words(const struct layout *l)
 
 struct layouts {
     struct layout sets[1u << LAYOUT_SETS_BITS][LAYOUT_WAYS];
+    uint8_t oldest[1u << LAYOUT_SETS_BITS]; /* of each set: the place of the next new layout */
+    uint32_t n_made;
 };
 
 /* The positions that a walk has noted. The frame pointers are those that it used. */
@@ -95,6 +97,9 @@ HOT_INLINE struct layout *layouts_set(struct layouts *layouts, uintptr_t begin, 
     uint64_t h = (begin ^ pc << 20) * 0x9e3779b97f4a7c15u;
     return layouts->sets[h >> (64 - LAYOUT_SETS_BITS)];
 }
+
+/* The place for a new layout in its set. The one that lay there longest goes. */
+struct layout *layouts_place(struct layouts *layouts, uintptr_t begin, uintptr_t pc);
 
 HOT_INLINE layout_pair_t layout_pair(const struct layout_there *there)
 {

@@ -55,24 +55,29 @@ FIGURE_ROW(figure_frames, "spans.stats.stacks.frames", stack_frames_end, FIGURE_
 
 #define GROWTH 4096u /* frames at a time */
 
+/* The heads of the buckets. Their number grows by one with each other frame, and the frames of one bucket are divided between it and the
+ * new one (linear hashing: W. Litwin, 1980). So the heads in use lie together, and no frame waits for a larger table. With all heads in
+ * use from the start, nearly each new frame of a small program would take a page fault. */
+#define HEADS_FIRST 1024u /* a power of two */
+#define FRAMES_PER_HEAD 2u
+
 static struct meta_array array;
-static uint32_t *heads, hash_mask, max_frames, mapped;
+static uint32_t *heads, n_heads, hash_mask, max_frames, mapped;
 
 COLD int frames_boot(uint32_t max)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
     if (stack_frames)
         return 0;
-    uint32_t buckets = 1;
-    while (buckets < max)
-        buckets *= 2;
-    heads = meta_map((size_t)buckets * sizeof *heads);
+    size_t head_bytes = ((size_t)max / FRAMES_PER_HEAD + HEADS_FIRST) * sizeof *heads;
+    heads = meta_map(head_bytes);
     int error = heads ? meta_array_begin(&array, (size_t)max * sizeof *stack_frames) : -ENOMEM;
     if (error) {
-        meta_unmap(heads, (size_t)buckets * sizeof *heads);
+        meta_unmap(heads, head_bytes);
         return error;
     }
-    hash_mask = buckets - 1;
+    n_heads = HEADS_FIRST;
+    hash_mask = HEADS_FIRST - 1;
     max_frames = max;
     stack_frames = (struct stack_frame *)array.start;
     meta_array_watch(&array);
@@ -89,6 +94,28 @@ static COLD bool grow(void)
     return true;
 }
 
+static uint32_t *head_of(uint32_t parent, uintptr_t return_address)
+{
+    uint64_t hash = (return_address ^ parent * UINT64_C(0xbf58476d1ce4e5b9)) * 0x9e3779b97f4a7c15u;
+    uint32_t i = hash >> 32 & hash_mask; /* all bits of both count here */
+    return &heads[i < n_heads ? i : i & hash_mask >> 1];
+}
+
+static void add_head(void)
+{
+    if (n_heads > hash_mask)
+        hash_mask = 2 * hash_mask + 1;
+    uint32_t *old = &heads[n_heads++ & hash_mask >> 1];
+    uint32_t i = *old, next;
+    for (*old = 0; i; i = next) {
+        struct stack_frame *frame = &stack_frames[i];
+        uint32_t *head = head_of(frame->parent, frame->return_address);
+        next = frame->next;
+        frame->next = *head;
+        *head = i;
+    }
+}
+
 static bool is_frame(uint32_t number, uint32_t parent, uintptr_t return_address)
 {
     return stack_frames[number].return_address == return_address && stack_frames[number].parent == parent;
@@ -100,14 +127,15 @@ static uint32_t intern_one(uint32_t parent, uintptr_t return_address)
 {
     if (parent + 1 < load_relaxed(&stack_frames_end) && is_frame(parent + 1, parent, return_address))
         return parent + 1;
-    uint64_t hash = (return_address ^ parent * UINT64_C(0xbf58476d1ce4e5b9)) * 0x9e3779b97f4a7c15u;
-    uint32_t *head = &heads[hash >> 32 & hash_mask]; /* all bits of both count here */
-    for (uint32_t i = *head; i; i = stack_frames[i].next)
+    for (uint32_t i = *head_of(parent, return_address); i; i = stack_frames[i].next)
         if (is_frame(i, parent, return_address))
             return i;
     uint32_t number = load_relaxed(&stack_frames_end);
     if (number >= mapped && !grow())
         return 0;
+    if (number / FRAMES_PER_HEAD >= n_heads)
+        add_head();
+    uint32_t *head = head_of(parent, return_address);
     stack_frames[number] = (struct stack_frame){return_address, parent, *head};
     *head = number;
     store_release(&stack_frames_end, number + 1);

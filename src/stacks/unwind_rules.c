@@ -12,6 +12,7 @@
 
 #define OBJECT_BITS_SHIFT 49 /* of a hash of 64 bits */
 #define STEP_BITS 26         /* and the address is above */
+#define TOUCH_AFTER 128u     /* rules: then the whole table gets memory, since new rules have places all over it */
 #define STEP_NEAR ((uintptr_t)1 << (STEP_BITS - STEP_ADDRESS_SHIFT))
 
 struct rules_bucket *rules_table;
@@ -49,7 +50,7 @@ static uint64_t pack(const struct unwind_rule *rule, uint64_t object)
 
 static void store(uintptr_t return_address, uint64_t rule)
 {
-    static _Atomic uint32_t turn;
+    static _Atomic uint32_t turn, n_stored;
     struct rules_bucket *bucket = rules_bucket_of(return_address);
     unsigned i = 0;
     while (i < RULES_WAYS && load_relaxed(&bucket->entries[i].mixed) != load_relaxed(&bucket->entries[i].rule))
@@ -58,6 +59,8 @@ static void store(uintptr_t return_address, uint64_t rule)
         i = atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) % RULES_WAYS;
     store_relaxed(&bucket->entries[i].rule, rule);
     store_relaxed(&bucket->entries[i].mixed, return_address ^ rule);
+    if (atomic_fetch_add_explicit(&n_stored, 1, memory_order_relaxed) == TOUCH_AFTER)
+        meta_touch(rules_table, sizeof *rules_table * RULES_BUCKETS);
 }
 
 /* ---- New rules ---- */
@@ -155,6 +158,8 @@ COLD bool rules_check(uintptr_t return_address, struct object *last)
 {
     if (return_address - 1 - last->start >= last->bytes)
         object_find(return_address - 1, last);
+    if (last->stays)
+        return true;
     uint64_t rule = rules_find(return_address);
     if ((rule & RULE_OBJECT_MASK) == bits_of(last))
         return check_step(return_address, rule);

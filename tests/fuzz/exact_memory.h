@@ -31,6 +31,11 @@ void *meta_map(size_t bytes)
     return p + pages - exact_rounded(bytes, EXACT_ALIGN);
 }
 
+void meta_touch(void *p, size_t bytes)
+{
+    (void)p, (void)bytes;
+}
+
 void *meta_map_hot(size_t bytes, size_t hot)
 {
     (void)hot;
