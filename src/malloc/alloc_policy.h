@@ -59,6 +59,12 @@ HOT_INLINE void *alloc_policy_reuse_in_arena(struct thread *t, uint16_t arena, b
     return p;
 }
 
+/* Whether nothing has to be looked at before an allocation. */
+HOT_INLINE bool alloc_policy_is_settled(const struct thread *t)
+{
+    return likely(load_acquire(&thread_invalidations) == t->invalidations_seen) && likely(!t->notes);
+}
+
 /* Takes an object of the class from the thread's magazine and counts it. `region` is that of the thread. If there is a limit, the
  * thread's stock must have enough for the object. NULL: one of these conditions does not hold, and nothing has changed. Calls no
  * function, so callers need no stack frame. */
@@ -67,7 +73,7 @@ HOT_INLINE void *alloc_policy_reuse(struct thread *t, uint16_t region, size_t cl
     _Atomic(struct free_object *) *top = &t->magazine_top[class];
     struct free_object *object = load_relaxed(top);
     uint32_t section;
-    if (unlikely(load_acquire(&thread_invalidations) != t->invalidations_seen || t->notes))
+    if (unlikely(!alloc_policy_is_settled(t)))
         return NULL;
     uint16_t arena = region ? region : load_relaxed(&context_heads[t->tag].arena);
     if (unlikely(arena))
@@ -148,7 +154,8 @@ HOT_INLINE bool alloc_policy_free_later_in_arena(struct thread *t, void *p, uint
 }
 
 /* Frees a small object of the region that the thread is in, if the thread's context owns it. It goes to the region's magazine at
- * once, as the region may end while objects wait. False: nothing has changed. */
+ * once, as the region may end while objects wait. False: it is not freed, but its bytes may be counted for the next look for peaks.
+ * free_at_once() in track_free.c takes the same steps for objects of any context. */
 HOT_INLINE bool alloc_policy_free_in_region(struct thread *t, void *p, uint64_t entry)
 {
     struct arena_cache *c = arena_cache_of(t, t->region);

@@ -84,7 +84,8 @@ static NOINLINE void *malloc_in_region(struct thread *t, size_t size, const void
 {
     if (unlikely(libc_calls(return_address)))
         return alloc_policy_alloc_in(t, 0, size, 0);
-    void *p = alloc_policy_reuse(t, t->region, class_number_of(size), size);
+    bool is_quick = likely(size <= HEADER_PAGE_BYTES) && alloc_policy_is_settled(t);
+    void *p = is_quick ? alloc_policy_reuse_in_arena(t, t->region, true, class_number_of(size), size) : NULL;
     return likely(p) ? p : alloc_policy_alloc(t, size, 0);
 }
 

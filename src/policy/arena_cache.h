@@ -170,12 +170,18 @@ void region_kept_abandon(struct region_kept *kept);
 void arena_cache_count_alloc_by(struct thread *t, uint16_t arena, uint64_t bytes);
 void arena_cache_count_frees_by(struct thread *t, uint16_t arena, uint64_t objects, uint64_t bytes);
 
-/* Gives an object that was in the free buffer to the thread's cache of its arena, which exists, and counts it. False: the magazine
- * has no room; nothing has changed. */
-HOT_INLINE bool arena_cache_try_take_back(struct thread *t, size_t class, struct free_object object)
+/* The thread's cache of the arena of an object that was in the free buffer. It exists. */
+HOT_INLINE struct arena_cache *arena_cache_of_waiting(struct thread *t, struct free_object object)
 {
     struct arena_cache *arena_cache = arena_cache_of(t, pagemap_claimed_by((uintptr_t)object.p));
     jespan_assert(arena_cache);
+    return arena_cache;
+}
+
+/* Gives such an object to that cache, and counts it. False: the magazine has no room; nothing has changed. */
+HOT_INLINE bool arena_cache_try_take_back(struct thread *t, size_t class, struct free_object object)
+{
+    struct arena_cache *arena_cache = arena_cache_of_waiting(t, object);
     if (unlikely(!arena_cache_has_room(arena_cache, class)))
         return false;
     arena_cache_count_frees(arena_cache, 1, class_bytes[class]); /* first, for a child that is forked meanwhile: track_abandon() */
@@ -186,8 +192,7 @@ HOT_INLINE bool arena_cache_try_take_back(struct thread *t, size_t class, struct
 /* The same. Without room, the older half of the magazine, or the object, goes to jemalloc. */
 HOT_INLINE void arena_cache_take_back(struct thread *t, size_t class, struct free_object object)
 {
-    struct arena_cache *arena_cache = arena_cache_of(t, pagemap_claimed_by((uintptr_t)object.p));
-    jespan_assert(arena_cache);
+    struct arena_cache *arena_cache = arena_cache_of_waiting(t, object);
     arena_cache_count_frees(arena_cache, 1, class_bytes[class]);
     arena_cache_free(arena_cache, class, object);
 }
