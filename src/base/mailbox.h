@@ -65,7 +65,7 @@ extern struct mailbox mailbox;
 #define SLOW_GUARD 4u /* with guard_sample, for good */
 #define SLOW_START 8u /* jespan's threads have yet to start: report/late_start.h */
 #define SLOW_STATE 16u /* with state_file, for good: base/state_file.h */
-extern _Atomic uint32_t slow_work;
+extern INTERNAL _Atomic uint32_t slow_work;
 
 /* With SLOW_START, mailbox_look_or_start() calls this. */
 struct thread;

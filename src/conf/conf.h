@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
+
 #define CONF_STRING_BYTES 1024
 
 /* A field for each row of conf_keys.def, with the key's name. The value of a choice is a member of an enum: of one below,
@@ -32,7 +34,7 @@ struct conf {
 #include "conf/conf_keys.def"
 };
 
-extern struct conf conf;
+extern INTERNAL struct conf conf;
 extern bool conf_follow_fork_chosen; /* a configuration sets follow_fork, to true or false */
 extern bool conf_is_silent;          /* only_programs leaves this program out */
 

@@ -19,7 +19,7 @@
 /* Usable bytes by class number. If `classes_of_arenas`, each class has a second number, which is CLASS_IN_ARENA higher.
  * It is for objects of span arenas in the free buffer, which go into other magazines: struct arena_magazines. */
 extern uint32_t class_bytes[CLASSES_MAX];
-extern bool classes_of_arenas;
+extern INTERNAL bool classes_of_arenas;
 
 /* Where objects of small classes start. Slabs begin at pages, and the bytes of each class are 1, 3, 5 or 7 times a power of two up to
  * a page. So where the first object of a page starts depends only on the *place* of the page in its slab: its number, modulo that

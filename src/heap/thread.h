@@ -339,7 +339,7 @@ void thread_invalidate_all_locked(void); /* under LOCK_THREADS */
 
 /* The same for the calling thread alone, before it next allocates: all else stays fast. Safe in a signal handler. */
 void thread_make_alloc_review(struct thread *t);
-extern _Atomic uint32_t thread_invalidations;
+extern INTERNAL _Atomic uint32_t thread_invalidations;
 
 /* While `thread_ends_awaited`, thread_ends grows when a thread ends, and those who wait for it are woken. */
 extern _Atomic uint32_t thread_ends;

@@ -12,11 +12,12 @@
 #ifndef JESPAN_PEAK_LOOKS_H
 #define JESPAN_PEAK_LOOKS_H
 
+#include "base/compiler.h"
 #include "heap/thread.h"
 
 /* Bytes that a thread moves until a look is due. UINT64_MAX: never. */
-extern _Atomic uint64_t peak_looks_step;
-extern _Atomic bool peak_looks_due;
+extern INTERNAL _Atomic uint64_t peak_looks_step;
+extern INTERNAL _Atomic bool peak_looks_due;
 
 /* Once, when the configuration is known. */
 void peak_looks_boot(void);

@@ -16,7 +16,7 @@
 #include "base/compiler.h"
 
 /* Whether a tracer wants frees, as the last sample found. */
-extern _Atomic bool probes_want_frees;
+extern INTERNAL _Atomic bool probes_want_frees;
 
 /* The bytes of allocations for which a sample of `size` bytes stands, where samples are `mean` bytes apart on average. */
 uint64_t probes_weigh(uint64_t size, uint64_t mean);

@@ -23,7 +23,7 @@
 #include "stacks/stacks.h"
 
 /* A flush counts too, from the first recent object on. */
-extern _Atomic bool temporary_flushes_count;
+extern INTERNAL _Atomic bool temporary_flushes_count;
 
 /* Counts what the thread has freed since the last look, and keeps the address of a new object. `stack` is its context, or
  * 0. */

@@ -62,7 +62,7 @@ struct span_arena {
     _Atomic(struct arena_cache *) caches; /* all threads' caches of the arena: a list that only grows */
 };
 
-extern struct span_arena *arenas; /* [0] is none */
+extern INTERNAL struct span_arena *arenas; /* [0] is none */
 
 /* The arena of a new context below one with the arena `inherited`; 0: none. The context counts as one of its contexts
  * until arenas_leave(). Under LOCK_TREE. */

@@ -68,7 +68,7 @@ int limits_boot(void);
 
 /* ---- Sections: limit_sections.c ---- */
 
-extern _Atomic bool limits_stopped;
+extern INTERNAL _Atomic bool limits_stopped;
 uint32_t limits_begin_slow(struct thread *t);
 
 /* The calling thread begins a section. The result is for limits_end(). A signal handler may interrupt a section; a

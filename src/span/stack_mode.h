@@ -18,7 +18,7 @@ extern _Atomic(const char *) stack_mode_text;
 int stack_mode_set(const char *text);
 
 /* The value of context::stacks_for where stacks are taken in the context. It changes with each mode. */
-extern _Atomic uint32_t stack_mode_taken;
+extern INTERNAL _Atomic uint32_t stack_mode_taken;
 
 /* Finds out whether stacks are taken in a context, and keeps the answer in the context. */
 bool stack_mode_decide(uint32_t context);

@@ -74,8 +74,8 @@ struct context {
 void tree_open_span(uint32_t id, uint64_t now);
 void tree_close_span(uint32_t id, uint64_t now);
 
-extern struct context *contexts;
-extern struct context_head *context_heads; /* by id too */
+extern INTERNAL struct context *contexts;
+extern INTERNAL struct context_head *context_heads; /* by id too */
 /* By id, so that readers need no lock. The life is odd while a context has the id, and changes when the id is freed and
  * when it is given to a context. While it is odd, the context's path, labels and base stay the same. A reader that
  * finds the same odd life before and after it has copied them has a whole copy (a sequence lock). */
@@ -86,11 +86,11 @@ extern struct totals *context_pasts; /* see tree_add_past(); NULL without period
 extern _Atomic uint32_t tree_next_id;
 
 /* Threads may enter without the lock, since membarrier(2) works and there are no periods. Constant after boot. */
-extern bool tree_lockless;
+extern INTERNAL bool tree_lockless;
 
 /* membarrier(2) works: every thread sees the marks of recycling. So threads may enter stacks without the lock, also where
  * there are periods. Constant after boot. */
-extern bool tree_has_membarrier;
+extern INTERNAL bool tree_has_membarrier;
 
 /* To be called once. Maps less where address space is short. Takes LOCK_TREE. Returns 0 or -ENOMEM. */
 int tree_boot(uint32_t max_contexts);

@@ -19,7 +19,7 @@ struct stack_frame {
     uint32_t next;           /* with the same hash */
 };
 
-extern struct stack_frame *stack_frames; /* by number; 0 is none */
+extern INTERNAL struct stack_frame *stack_frames; /* by number; 0 is none */
 extern _Atomic uint32_t stack_frames_end;
 
 /* Chooses the addresses of the table. Returns 0 or -ENOMEM. To be called under LOCK_TREE. */
@@ -37,8 +37,8 @@ static inline const char *stacks_mode_name(uint64_t mode)
     return mode == STACKS_ALL ? "all" : mode == STACKS_SAMPLED ? "sampled" : "off";
 }
 
-extern _Atomic uint32_t stacks_mode; /* enum stacks_mode */
-extern _Atomic uint64_t stacks_min_bytes; /* smaller allocations have no stack */
+extern INTERNAL _Atomic uint32_t stacks_mode; /* enum stacks_mode */
+extern INTERNAL _Atomic uint64_t stacks_min_bytes; /* smaller allocations have no stack */
 #define STACK_MODE_BYTES 512 /* of MODE@NAMES, with the NUL */
 
 struct stacks_stats {

@@ -20,7 +20,7 @@ struct rules_bucket {
     } entries[RULES_WAYS];
 };
 
-extern struct rules_bucket *rules_table;
+extern INTERNAL struct rules_bucket *rules_table;
 
 /* Allocates the table. Returns 0 or -ENOMEM. To be called under LOCK_TREE. */
 int rules_boot(void);
@@ -93,7 +93,7 @@ HOT_INLINE uint64_t rules_find(uintptr_t return_address)
 #define STEP_NONE (UINT64_C(2) << 24) /* any other rule */
 #define STEP_END (UINT64_C(3) << 24)
 
-extern _Atomic uint64_t *rules_steps;
+extern INTERNAL _Atomic uint64_t *rules_steps;
 
 HOT_INLINE uint64_t rules_mix_step(uintptr_t return_address, uint64_t word)
 {
