@@ -252,8 +252,10 @@ HOT_INLINE bool alloc_stack_free(struct thread *t, void *p)
     _Atomic(struct free_object *) *taken_from = load_relaxed(&t->taken_from);
     struct free_object *taken = magazine_taken(taken_from);
     uint32_t tag = t->stack_tag, section;
+    if (taken->p != p)
+        return false;
     bool is_big = magazine_bytes_beside(taken_from) > HEADER_PAGE_BYTES;
-    if (unlikely(taken->p != p || !p || !magazine_knows_headers(t) || !tag || header_get(taken->slot, is_big) != tag ||
+    if (unlikely(!p || !magazine_knows_headers(t) || !tag || header_get(taken->slot, is_big) != tag ||
                  free_buffer_newest(t, load_relaxed(&t->free_buffer_count)) == p || !limits_try_begin(t, &section)))
         return false;
     bool is_free = likely(!limits_of(tag));

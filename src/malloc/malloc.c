@@ -136,7 +136,7 @@ static NOINLINE void free_by_policy(void *p)
 {
     struct thread *t = load_relaxed(&thread_fast.other);
     if (likely(t)) { /* it takes all stacks, and there is no policy */
-        if (unlikely(!alloc_stack_free(t, p)) && unlikely(!track_free_fast(t, p)))
+        if (!alloc_stack_free(t, p) && unlikely(!track_free_found(t, p)))
             track_free_slow(p, t);
         return;
     }

@@ -221,14 +221,10 @@ HOT_INLINE bool track_free_taken(struct thread *t, void *p, _Atomic(struct free_
     return true;
 }
 
-/* Frees a small object that any thread allocated. False: call track_free_slow(). */
-HOT_INLINE bool track_free_fast(struct thread *t, void *p)
+/* Frees a small object that any thread allocated, by the page map. False: call track_free_slow(). */
+HOT_INLINE bool track_free_found(struct thread *t, void *p)
 {
-    _Atomic(struct free_object *) *taken_from = load_relaxed(&t->taken_from);
-    struct free_object *taken = magazine_taken(taken_from);
     struct small_object o;
-    if (taken->p == p && likely(track_free_taken(t, p, taken_from, taken)))
-        return true;
     if (unlikely(!track_find_small(t, p, &o)))
         return false;
     if (!track_was_taken_last(t, p, &o))
@@ -236,6 +232,16 @@ HOT_INLINE bool track_free_fast(struct thread *t, void *p)
     track_count_freed(t, &o);
     track_put_back(t, &o);
     return true;
+}
+
+/* The same. The object that was taken last is known without the page map. */
+HOT_INLINE bool track_free_fast(struct thread *t, void *p)
+{
+    _Atomic(struct free_object *) *taken_from = load_relaxed(&t->taken_from);
+    struct free_object *taken = magazine_taken(taken_from);
+    if (taken->p == p && likely(track_free_taken(t, p, taken_from, taken)))
+        return true;
+    return track_free_found(t, p);
 }
 
 /* Frees anything, NULL included; t may be NULL. Ends the program on a pointer that is not allocated. */
