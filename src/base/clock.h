@@ -25,7 +25,7 @@ static inline uint64_t clock_unix_ns(void)
     return clock_ns(CLOCK_REALTIME);
 }
 
-extern bool clock_is_raw; /* constant after clock_boot() */
+extern INTERNAL bool clock_is_raw; /* constant after clock_boot() */
 
 /* Converts ticks to nanoseconds. Readers of another process use it too. */
 #define CLOCK_LONGEST_NS 1000000000u /* from then on the rate stays, so that the same ticks never become fewer ns */

@@ -49,6 +49,6 @@ uint64_t tables_held_bytes(void);
 
 /* How often a page lost its table, or the entry of an object of a middle class. A header that was found before may belong
  * to another object since. */
-extern _Atomic uint64_t tables_changes;
+extern INTERNAL _Atomic uint64_t tables_changes;
 
 #endif

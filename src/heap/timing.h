@@ -10,6 +10,7 @@
 #ifndef JESPAN_TIMING_H
 #define JESPAN_TIMING_H
 
+#include "base/compiler.h"
 #include "base/cpu_clock.h"
 #include "heap/counters.h"
 #include "heap/thread.h"
@@ -17,8 +18,8 @@
 #define TIME_INSIDE ((uint64_t)1 << 62)
 #define TIME_OPEN ((uint64_t)1 << 61)
 
-extern bool timing_is_on; /* constant after timing_boot() */
-extern bool timing_is_raw; /* the same, and the clock is the processor's counter */
+extern INTERNAL bool timing_is_on; /* constant after timing_boot() */
+extern INTERNAL bool timing_is_raw; /* the same, and the clock is the processor's counter */
 
 /* Whether each switch of time is recorded as an event. If so, timing_switch() always calls timing_read_clocks(), which
  * it otherwise does only where the CPU clock must be read. So recording costs no instruction where it is off. */

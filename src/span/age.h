@@ -15,7 +15,7 @@
 #include "base/compiler.h"
 #include "heap/thread.h"
 
-extern bool age_is_on; /* constant after age_boot() */
+extern INTERNAL bool age_is_on; /* constant after age_boot() */
 
 /* To be called once. Reads the configuration. */
 void age_boot(void);
