@@ -6,6 +6,7 @@ import pathlib
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -72,7 +73,8 @@ def prepare_json(directory, quick):
 
 
 def prepare_python(_directory, quick):
-    return ["python3", str(PROGRAMS / "objects.py"), "1" if quick else "4"], {}
+    """The interpreter itself: the python3 of PATH may be a shell script, whose processes would be counted too."""
+    return [sys.executable, str(PROGRAMS / "objects.py"), "1" if quick else "4"], {}
 
 
 def prepare_python_malloc(directory, quick):
