@@ -4,10 +4,6 @@
 
 #include <stddef.h>
 
-#include "base/meta.h"
-
-#define TOUCH_AFTER 128u /* layouts: then all sets get memory, since new layouts have places all over them */
-
 uint64_t layout_factors[LAYOUT_FACTORS];
 
 struct layout *layouts_place(struct layouts *layouts, uintptr_t begin, uintptr_t pc)
@@ -16,8 +12,6 @@ struct layout *layouts_place(struct layouts *layouts, uintptr_t begin, uintptr_t
     uint8_t *oldest = &layouts->oldest[(size_t)(set - layouts->sets[0]) / LAYOUT_WAYS];
     struct layout *place = &set[*oldest];
     *oldest = (uint8_t)((*oldest + 1u) % LAYOUT_WAYS);
-    if (++layouts->n_made == TOUCH_AFTER)
-        meta_touch(layouts->sets, sizeof layouts->sets);
     return place;
 }
 

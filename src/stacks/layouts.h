@@ -69,7 +69,6 @@ HOT_INLINE const layout_pair_t *layout_words(const struct layout *l)
 struct layouts {
     struct layout sets[1u << LAYOUT_SETS_BITS][LAYOUT_WAYS];
     uint8_t oldest[1u << LAYOUT_SETS_BITS]; /* of each set: the place of the next new layout */
-    uint32_t n_made;
 };
 
 /* The positions that a walk has noted. The frame pointers are those that it used. */
