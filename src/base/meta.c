@@ -16,6 +16,10 @@
 #include "base/number.h"
 #include "base/state_file.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 /* AddressSanitizer takes memory for the stack of a thread that a forked child lacks, where libc has unmapped that and the system has mapped
  * a chunk there. */
 #if UNDER_ASAN
@@ -94,13 +98,11 @@ void *meta_map(size_t bytes)
     return p;
 }
 
-void meta_touch(void *p, size_t bytes)
+int meta_touch(void *p, size_t bytes)
 {
-    int saved = errno;
-#ifdef MADV_POPULATE_WRITE
-    (void)madvise(p, bytes, MADV_POPULATE_WRITE);
-#endif
+    int saved = errno, error = madvise(p, bytes, MADV_POPULATE_WRITE) ? -errno : 0;
     errno = saved;
+    return error;
 }
 
 void *meta_map_hot(size_t bytes, size_t hot)

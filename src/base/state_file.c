@@ -15,13 +15,11 @@
 #include "base/compiler.h"
 #include "base/die.h"
 #include "base/lock.h"
+#include "base/meta.h"
 #include "base/number.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
-#endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
 #endif
 
 #define PAGE_BYTES ((size_t)4096)
@@ -61,10 +59,9 @@ bool state_is_on(void)
 static bool back(char *start, size_t bytes)
 {
     char zero = 0;
-    if (!madvise(start, bytes, MADV_POPULATE_WRITE))
-        return true;
-    if (errno != EINVAL)
-        return false;
+    int error = meta_touch(start, bytes);
+    if (error != -EINVAL)
+        return !error;
     for (size_t i = 0; i < bytes; i += PAGE_BYTES) { /* Linux before 5.14 */
         const struct iovec from = {&zero, 1}, to = {start + i, 1};
         if (process_vm_writev(getpid(), &from, 1, &to, 1, 0) != 1)

@@ -31,9 +31,10 @@ void *meta_map(size_t bytes)
     return p + pages - exact_rounded(bytes, EXACT_ALIGN);
 }
 
-void meta_touch(void *p, size_t bytes)
+int meta_touch(void *p, size_t bytes)
 {
     (void)p, (void)bytes;
+    return 0;
 }
 
 void *meta_map_hot(size_t bytes, size_t hot)
