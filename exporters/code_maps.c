@@ -163,7 +163,8 @@ static struct code_map *find_code(const struct code_maps *maps, uint64_t address
 static bool is_mapped(const struct code_map *code, const struct code_map *mapped)
 {
     return mapped && code->code->shown == code->code->start && load_relaxed(&code->code->state) == CODE_LOADED &&
-           mapped->start == code->start && mapped->offset == code->offset && strcmp(mapped->file, code->file) == 0;
+           mapped->start == code->start && mapped->offset == code->offset &&
+           (!code->code->file[0] || strcmp(mapped->file, code->file) == 0);
 }
 
 struct code_map *code_maps_find(const struct code_maps *maps, uint64_t address)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of code that may be unloaded. */
+/* The table of code that stacks went through. */
 #include "stacks/codes.h"
 
 #include <errno.h>
@@ -148,14 +148,14 @@ static struct shift shift_of(uintptr_t address)
     struct object object;
     struct code *c = find_loaded(address);
     bool is_object = object_find_quick(address, &object);
-    if (object.stays || (!is_object && !find_generated(address, &object)))
-        return (struct shift){is_object ? object.start : address, is_object ? object.bytes : 1, 0, false};
+    if (!is_object && !find_generated(address, &object))
+        return (struct shift){address, 1, 0, false};
     if (!c || !is_same(c, &object)) {
         if (is_object)
             object_find(address, &object);
         c = find_or_add(&object, address);
     }
-    return (struct shift){object.start, object.bytes, c ? c->shown - c->start : 0, !c};
+    return (struct shift){object.start, object.bytes, c ? c->shown - c->start : 0, !c && !object.stays};
 }
 
 COLD void codes_translate(uintptr_t *return_addresses, uint32_t n)

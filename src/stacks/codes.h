@@ -3,7 +3,8 @@
  *
  * A library may be loaded where another one was unloaded. So each library that is seen in a stack has an entry in a table, which
  * says what it was. The first one at a place has its own addresses in the tree of frames. Each other one gets addresses there
- * that no memory has. So an address in the tree names one piece of code for ever. Objects that are never unloaded have no entry. */
+ * that no memory has. So an address in the tree names one piece of code for ever. The program, libc and the dynamic linker, which are
+ * never unloaded, have entries too: readers need these once the process has ended, and its mappings are gone. */
 #ifndef JESPAN_CODES_H
 #define JESPAN_CODES_H
 

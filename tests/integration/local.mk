@@ -108,6 +108,7 @@ all_dump_script_tests += \
 	%D%/stacks_peaks.sh \
 	%D%/stacks_random.sh \
 	%D%/lifetimes.sh \
+	%D%/stacks_ended.sh \
 	%D%/stacks_reloaded.sh \
 	%D%/stacks_temporary.sh \
 	%D%/stacks_unloaded.sh \
