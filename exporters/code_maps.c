@@ -159,12 +159,15 @@ static struct code_map *find_code(const struct code_maps *maps, uint64_t address
     return NULL;
 }
 
-/* Whether the code is still what is mapped. The program may have unloaded it without noticing yet. */
+/* Whether the code is still what is mapped. The program may have unloaded it without noticing yet. Segments that the table of code does
+ * not describe are told by their file. */
 static bool is_mapped(const struct code_map *code, const struct code_map *mapped)
 {
-    return mapped && code->code->shown == code->code->start && load_relaxed(&code->code->state) == CODE_LOADED &&
-           mapped->start == code->start && mapped->offset == code->offset &&
-           (!code->code->file[0] || strcmp(mapped->file, code->file) == 0);
+    bool is_there = mapped && code->code->shown == code->code->start && load_relaxed(&code->code->state) == CODE_LOADED &&
+                    mapped->start - code->code->start < code->code->bytes;
+    return is_there && (!code->code->file[0] || strcmp(mapped->file, code->file) == 0) &&
+           (mapped->start - code->start >= code->limit - code->start ||
+            mapped->start - mapped->offset == code->start - code->offset);
 }
 
 struct code_map *code_maps_find(const struct code_maps *maps, uint64_t address)

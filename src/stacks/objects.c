@@ -11,24 +11,16 @@
 #include <unistd.h>
 
 #include "base/number.h"
-#include "base/own_memory.h"
 #include "stacks/stack_bounds.h"
 
 #define PAGE_BYTES ((uintptr_t)4096)
 
-/* ---- The first page of an object ---- */
-
-/* Copies, since another thread may unload the object at any moment. `bytes` lie in one page. */
-static bool read_object(void *to, const char *from, size_t bytes)
+static uintptr_t page_of(uintptr_t address)
 {
-    int error = own_memory_read(to, from, bytes);
-    if (!error || error == -EFAULT)
-        return !error;
-    if (!stack_page_is_readable((uintptr_t)from))
-        return false;
-    memcpy(to, from, bytes);
-    return true;
+    return address & ~(PAGE_BYTES - 1);
 }
+
+/* ---- The first page of an object ---- */
 
 /* The page has the program headers, and as a rule the build id. */
 #define HEAD_BYTES  1280 /* for 21 segments; few objects have more than 14. Threads may have small stacks */
@@ -51,17 +43,28 @@ static ElfW(Phdr) segment_at(const struct headers *h, int i)
     return segment;
 }
 
-static void read_headers(struct headers *h, const struct dl_find_object *object)
+/* False: no object begins there. */
+static bool read_headers_at(struct headers *h, uintptr_t start)
 {
     const ElfW(Ehdr) *elf = &h->head.elf;
-    h->start = object->dlfo_map_start;
-    h->room = PAGE_BYTES - ((uintptr_t)h->start & (PAGE_BYTES - 1));
+    h->start = (const char *)start;
+    h->room = PAGE_BYTES - (start & (PAGE_BYTES - 1));
     h->n = 0;
-    if (h->room < HEAD_BYTES || !read_object(h->head.bytes, h->start, HEAD_BYTES) || memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
+    if (h->room < HEAD_BYTES || !stack_page_copy(h->head.bytes, start, HEAD_BYTES) || memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
         elf->e_phentsize != sizeof(ElfW(Phdr)) || elf->e_phoff > HEAD_BYTES)
-        return;
+        return false;
     size_t fit = (HEAD_BYTES - elf->e_phoff) / sizeof(ElfW(Phdr));
     h->n = elf->e_phnum < fit ? elf->e_phnum : (int)fit;
+    return true;
+}
+
+/* Where there are gaps between an object's segments, as with a linker that aligns these to 2 MiB, libc finds each of them as an object.
+ * Such an object begins at its base address; a program that is not relocatable begins where the kernel found its headers. */
+static void read_headers(struct headers *h, const struct dl_find_object *object)
+{
+    uintptr_t base = object->dlfo_link_map->l_addr;
+    if (!read_headers_at(h, (uintptr_t)object->dlfo_map_start))
+        read_headers_at(h, base ? base : page_of(getauxval(AT_PHDR)));
 }
 
 /* Copies the notes of a segment, if it has any and they are in the first page. Returns their bytes; 0: none. */
@@ -70,7 +73,7 @@ static size_t read_notes(const struct headers *h, const ElfW(Phdr) *segment, cha
     if (segment->p_type != PT_NOTE || segment->p_offset >= h->room || segment->p_filesz > h->room - segment->p_offset)
         return 0;
     size_t bytes = segment->p_filesz < NOTES_BYTES ? segment->p_filesz : NOTES_BYTES;
-    return read_object(notes, h->start + segment->p_offset, bytes) ? bytes : 0;
+    return stack_page_copy(notes, (uintptr_t)h->start + segment->p_offset, bytes) ? bytes : 0;
 }
 
 /* ---- Identity ---- */
@@ -121,9 +124,7 @@ static struct object object_of(const struct dl_find_object *found)
 /* Finds the loaded segment that has the header in it. */
 static bool find_section(const struct headers *headers, const struct dl_find_object *object, struct eh_frame_section *section)
 {
-    const char *start = object->dlfo_map_start, *header = object->dlfo_eh_frame;
-    if (!header || header < start || header >= (const char *)object->dlfo_map_end)
-        return false;
+    const char *header = object->dlfo_eh_frame;
     uintptr_t base = object->dlfo_link_map->l_addr;
     for (int i = 0; i < headers->n; i++) {
         ElfW(Phdr) segment = segment_at(headers, i);
@@ -264,14 +265,39 @@ static void take_build_id(struct object_code *code, const char *notes, size_t by
     }
 }
 
-static void take_segment(struct object_code *code, const ElfW(Phdr) *segment, uintptr_t base, uintptr_t address)
+/* Addresses of a part of an object, as if it began at 0. */
+struct part {
+    uintptr_t start, end, distance; /* from its place in the file */
+};
+
+static struct part part_of(const ElfW(Phdr) *segment)
 {
-    uintptr_t start = base + segment->p_vaddr, end = start + segment->p_filesz;
-    if (segment->p_type != PT_LOAD || address < start || address >= end)
-        return;
-    code->start = start & ~(PAGE_BYTES - 1);
-    code->limit = round_up(end, PAGE_BYTES);
-    code->offset = segment->p_offset & ~(PAGE_BYTES - 1);
+    return (struct part){segment->p_vaddr, segment->p_vaddr + segment->p_filesz, segment->p_vaddr - segment->p_offset};
+}
+
+/* The loaded segment that has the address. Both ends are 0: none. */
+static struct part find_part(const struct headers *headers, uintptr_t address)
+{
+    for (int i = 0; i < headers->n; i++) {
+        ElfW(Phdr) segment = segment_at(headers, i);
+        if (segment.p_type == PT_LOAD && address - segment.p_vaddr < segment.p_filesz)
+            return part_of(&segment);
+    }
+    return (struct part){0};
+}
+
+/* The same with all segments of code that are as far from their places in the file. */
+static struct part add_parts(struct part all, const struct headers *headers)
+{
+    for (int i = 0; i < headers->n && all.end; i++) {
+        ElfW(Phdr) segment = segment_at(headers, i);
+        struct part part = part_of(&segment);
+        if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X) || part.distance != all.distance)
+            continue;
+        all.start = part.start < all.start ? part.start : all.start;
+        all.end = part.end > all.end ? part.end : all.end;
+    }
+    return all;
 }
 
 /* "/proc/self/map_files/START-END" links to the file of a mapping, with its whole path. */
@@ -285,11 +311,11 @@ static char *put_hex(char *to, uint64_t value)
     return to;
 }
 
-static void find_path(const struct object_code *code, const char *name, char *path, size_t room)
+static void find_path(uintptr_t start, uintptr_t limit, const char *name, char *path, size_t room)
 {
-    char link[64] = "/proc/self/map_files/", *end = put_hex(link + strlen(link), code->start);
+    char link[64] = "/proc/self/map_files/", *end = put_hex(link + strlen(link), start);
     *end++ = '-';
-    *put_hex(end, code->limit) = '\0';
+    *put_hex(end, limit) = '\0';
     ssize_t n = readlink(link, path, room);
     if (n > 0 && (size_t)n < room)
         path[n] = '\0';
@@ -310,10 +336,15 @@ COLD void object_describe(uintptr_t address, struct object_code *code, char *pat
     read_headers(&headers, &found);
     for (int i = 0; i < headers.n; i++) {
         ElfW(Phdr) segment = segment_at(&headers, i);
-        take_segment(code, &segment, found.dlfo_link_map->l_addr, address);
         take_build_id(code, notes, read_notes(&headers, &segment, notes));
     }
-    if (code->limit)
-        find_path(code, found.dlfo_link_map->l_name, path, room);
+    uintptr_t base = found.dlfo_link_map->l_addr;
+    struct part part = find_part(&headers, address - base), all = add_parts(part, &headers);
+    if (part.end) {
+        code->start = page_of(base + all.start);
+        code->limit = round_up(base + all.end, PAGE_BYTES);
+        code->offset = page_of(all.start - all.distance);
+        find_path(page_of(base + part.start), round_up(base + part.end, PAGE_BYTES), found.dlfo_link_map->l_name, path, room);
+    }
     errno = saved;
 }

@@ -32,7 +32,7 @@ bool object_find_section(uintptr_t address, struct object *object, struct eh_fra
 /* What is known of an object apart from its file. */
 #define OBJECT_BUILD_ID_BYTES 64
 struct object_code {
-    uint64_t start, limit, offset; /* the part with the code, in memory and in the file */
+    uint64_t start, limit, offset; /* the part with the code, in memory and in the file; a library may have more, elsewhere in the file */
     uint32_t build_id_bytes;       /* 0: it has none, or not in its first page */
     unsigned char build_id[OBJECT_BUILD_ID_BYTES];
 };

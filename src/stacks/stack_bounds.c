@@ -17,6 +17,7 @@
 
 #include "base/compiler.h"
 #include "base/descriptor.h"
+#include "base/own_memory.h"
 
 /* The kernel maps nothing else this far below the top of the main thread's stack, so that the stack can grow. */
 #define MAIN_STACK_ROOM ((uintptr_t)128 << 20)
@@ -32,6 +33,18 @@ COLD bool stack_page_is_readable(uintptr_t address)
     bool is_readable = errno != EFAULT;
     errno = saved;
     return is_readable;
+}
+
+/* Where the process may not call process_vm_readv(2), the page is asked for first. */
+COLD bool stack_page_copy(void *to, uintptr_t from, size_t bytes)
+{
+    int error = own_memory_read(to, (const void *)from, bytes);
+    if (!error || error == -EFAULT)
+        return !error;
+    if (!stack_page_is_readable(from))
+        return false;
+    memcpy(to, (const void *)from, bytes);
+    return true;
 }
 
 static const char *take_hex(const char *text, uintptr_t *value)

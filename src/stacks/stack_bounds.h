@@ -4,6 +4,7 @@
 #define JESPAN_STACK_BOUNDS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct stack_bounds {
@@ -17,5 +18,8 @@ void stack_bounds_find(struct stack_bounds *bounds, uintptr_t sp);
 
 /* Whether the page of the address can be read. A system call. */
 bool stack_page_is_readable(uintptr_t address);
+
+/* Copies bytes of one page, which another thread may unmap at any moment. False: it cannot be read. */
+bool stack_page_copy(void *to, uintptr_t from, size_t bytes);
 
 #endif

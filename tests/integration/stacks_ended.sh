@@ -89,6 +89,12 @@ done
 ended 9 -no-pie
 named "no PIE"
 
+# libc finds each segment as an object of its own. Only the first one has the headers, and without these there is no .eh_frame.
+for kind in -pie -no-pie; do
+    ended 9 "$kind" -O2 -fomit-frame-pointer -Wl,-z,max-page-size=0x200000 -Wl,-z,separate-code
+    named "gaps between segments, $kind"
+done
+
 # The file of the program is another place in the file system now, so there are no names, and no wrong ones.
 removes=yes
 ended 9
