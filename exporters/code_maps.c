@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -115,12 +116,66 @@ static void add_codes(struct code_maps *maps, const struct snapshot *snapshot)
     }
 }
 
+/* ---- Generated code ---- */
+
+/* As perf tells it from other memory. .NET maps its code twice, from a file in memory. */
+static bool is_generated(const struct code_map *map)
+{
+    static const char *const names[] = {"[anon", "/dev/zero", "/memfd:doublemapper"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!map->code && strncmp(map->file, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The number of the process in its own PID namespace, which is the last one in its status. */
+static pid_t own_pid(pid_t pid)
+{
+    static const char field[] = "\nNStgid:";
+    char text[2048];
+    int fd = pid ? open_in_proc(pid, "status") : -1;
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    char *line = strstr(text, field), *end = line ? strchr(line + 1, '\n') : NULL;
+    if (!end)
+        return pid ? pid : getpid();
+    *end = '\0';
+    return (pid_t)strtol(strrchr(line, '\t') + 1, NULL, 10);
+}
+
+/* Whether the process, or whoever reads it, has written the file since tracking began. Before that, it was another process's. */
+static bool is_of_process(const struct code_maps *maps, const struct snapshot *snapshot, const struct stat *file)
+{
+    char path[PROCESS_PATH_BYTES];
+    struct stat process;
+    bool is_owner = file->st_uid == geteuid() || (maps->pid && stat(process_path(path, maps->pid, "stat"), &process) == 0 &&
+                                                  file->st_uid == process.st_uid);
+    return is_owner && (uint64_t)file->st_mtim.tv_sec + 1 >= snapshot->start_unix_ns / 1000000000;
+}
+
+static void find_perf_map(struct code_maps *maps, const struct snapshot *snapshot, struct code_map *map)
+{
+    struct stat file;
+    *map = (struct code_map){.limit = CODES_OWN_START, .file = maps->perf_map};
+    perf_map_path(maps->perf_map, own_pid(maps->pid));
+    int fd = maps->is_of_core ? -1 : code_maps_open(maps, map);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &file) == 0 && is_of_process(maps, snapshot, &file)) {
+        map->inode = file.st_ino;
+        maps->generated = map;
+    }
+    close(fd);
+}
+
 void code_maps_read(struct code_maps *maps, const struct snapshot *snapshot, const struct exporter_memory *memory)
 {
     pid_t pid = snapshot->from_outside && !snapshot->code_maps ? (pid_t)snapshot->pid : 0;
     *maps = (struct code_maps){.memory = memory, .pid = pid, .is_of_core = snapshot->code_maps};
     maps->text = snapshot->code_maps ? copy_text(snapshot->code_maps, memory) : read_maps(pid, memory);
-    size_t most = (maps->text ? count_lines(maps->text) : 0) + (size_t)snapshot->n_codes + 1;
+    size_t most = (maps->text ? count_lines(maps->text) : 0) + (size_t)snapshot->n_codes + 2;
     maps->maps = exporter_memory_take(memory, most, sizeof *maps->maps);
     if (!maps->maps)
         return;
@@ -130,6 +185,7 @@ void code_maps_read(struct code_maps *maps, const struct snapshot *snapshot, con
         maps->n += take_line(&maps->maps[maps->n], &image, line);
     }
     add_codes(maps, snapshot);
+    find_perf_map(maps, snapshot, &maps->maps[maps->n + maps->n_codes]);
 }
 
 void code_maps_free(struct code_maps *maps)
@@ -170,9 +226,12 @@ static bool is_mapped(const struct code_map *code, const struct code_map *mapped
             mapped->start - mapped->offset == code->start - code->offset);
 }
 
+/* Code that is no longer mapped, as in a process that has ended, and is not in the table of code was generated too. */
 struct code_map *code_maps_find(const struct code_maps *maps, uint64_t address)
 {
     struct code_map *mapped = find_mapped(maps, address), *code = find_code(maps, address);
+    if (!code && maps->generated && address < maps->generated->limit && (!mapped || is_generated(mapped)))
+        return maps->generated;
     if (!code || is_mapped(code, mapped))
         return mapped;
     return address - code->start < code->limit - code->start ? code : NULL;
@@ -209,6 +268,14 @@ static int open_file(const char *path, const struct code_map *map)
         return -ESTALE;
     }
     return fd >= 0 ? fd : -1;
+}
+
+void code_maps_identify(char *build_id, const struct code_maps *maps, const struct code_map *map, int fd)
+{
+    if (map == maps->generated)
+        perf_map_identify(build_id, fd);
+    else
+        pprof_head_build_id(build_id, fd, 0);
 }
 
 void code_maps_path_in_root(char *path, size_t bytes, const struct code_maps *maps, const struct code_map *map)

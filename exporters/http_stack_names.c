@@ -35,8 +35,9 @@ static void find_binary(struct binary *b, const struct code_maps *maps, const st
     if (fstat(fd, &file) == 0) {
         const uint64_t key[] = {file.st_dev, file.st_ino, (uint64_t)file.st_size, (uint64_t)file.st_mtim.tv_sec,
                                 (uint64_t)file.st_mtim.tv_nsec};
-        pprof_head_build_id(b->build_id, fd, 0);
-        b->identity = hash_bytes(HASH_START, key, sizeof key);
+        code_maps_identify(b->build_id, maps, map, fd);
+        b->identity = map == maps->generated ? hash_bytes(HASH_START, b->build_id, strlen(b->build_id))
+                                             : hash_bytes(HASH_START, key, sizeof key);
         if (maps->pid && (stat(map->file, &ours) || ours.st_dev != file.st_dev || ours.st_ino != file.st_ino))
             code_maps_path_in_root(b->path, sizeof b->path, maps, map);
     }
@@ -322,7 +323,7 @@ const char *http_stacks_name(struct calls *c, const struct service_host *host)
     if (!host->name_calls)
         return "none";
     struct service_call *calls = calloc(c->n + (size_t)1, sizeof *calls);
-    struct binary *binaries = calloc(c->maps.n + c->maps.n_codes + (size_t)1, sizeof *binaries);
+    struct binary *binaries = calloc(code_maps_most(&c->maps), sizeof *binaries);
     bool done = calls && binaries;
     size_t n_missing = 0;
     if (done) {

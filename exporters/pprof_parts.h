@@ -10,6 +10,7 @@
 #include <sys/types.h>
 #include <zlib.h>
 
+#include "base/perf_map.h"
 #include "hash_index.h"
 #include "pprof.h"
 #include "report/exporter.h"
@@ -29,12 +30,20 @@ struct code_map {
 
 struct code_maps {
     const struct exporter_memory *memory;
-    struct code_map *maps; /* by address, then those of the table of code */
+    struct code_map *maps; /* by address, then those of the table of code, then `generated` */
     uint32_t n, n_codes;
     pid_t pid;
     bool is_of_core;
     char *text;
+    struct code_map *generated; /* all generated code, if the process names it in a perf map, which is the file; NULL: it does not */
+    char perf_map[PERF_MAP_PATH_BYTES];
 };
+
+/* All maps that code_maps_find() may return. */
+static inline size_t code_maps_most(const struct code_maps *maps)
+{
+    return (size_t)maps->n + maps->n_codes + 1;
+}
 
 /* Reads /proc. A pid of 0 is the calling process. Without memory, or without /proc, there are no mappings. */
 void code_maps_read(struct code_maps *maps, const struct snapshot *snapshot, const struct exporter_memory *memory);
@@ -46,6 +55,9 @@ struct code_map *code_maps_find(const struct code_maps *maps, uint64_t address);
 /* Opens the file of a mapping, by its name here or in the root directory of the process. -ESTALE: another file has its name now, or
  * may have. -1: there is none. */
 int code_maps_open(const struct code_maps *maps, const struct code_map *map);
+
+/* Writes what stands for the build id of a file that was opened; "" if it has none. */
+void code_maps_identify(char *build_id, const struct code_maps *maps, const struct code_map *map, int fd);
 
 /* The name of the file in the root directory of the process. */
 void code_maps_path_in_root(char *path, size_t bytes, const struct code_maps *maps, const struct code_map *map);

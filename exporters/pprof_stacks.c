@@ -26,9 +26,9 @@ void pprof_stacks_init(struct pprof_stacks *stacks, struct pprof_strings *string
     if (!stacks->locations)
         pprof_out_fail(stacks->out, -ENOMEM);
     code_maps_read(&stacks->maps, snapshot, memory);
-    stacks->build_ids = exporter_memory_take(memory, stacks->maps.n + stacks->maps.n_codes + (size_t)1, sizeof *stacks->build_ids);
+    stacks->build_ids = exporter_memory_take(memory, code_maps_most(&stacks->maps), sizeof *stacks->build_ids);
     struct code_map *main_map = program->limit ? code_maps_find(&stacks->maps, program->start) : NULL;
-    if (main_map)
+    if (main_map && main_map != stacks->maps.generated)
         main_map->id = PPROF_PROGRAM_MAPPING_ID;
 }
 
@@ -54,10 +54,12 @@ static void find_build_id(const struct pprof_stacks *stacks, const struct code_m
     }
     int file = code_maps_open(&stacks->maps, map);
     int fd = file >= 0 || !map->image ? file : code_maps_open_memory(&stacks->maps);
-    if (fd >= 0) {
-        pprof_head_build_id(build_id, fd, file >= 0 ? 0 : map->image);
+    if (file >= 0)
+        code_maps_identify(build_id, &stacks->maps, map, file);
+    else if (fd >= 0)
+        pprof_head_build_id(build_id, fd, map->image);
+    if (fd >= 0)
         close(fd);
-    }
     if (file == -ESTALE && build_id[0] == '\0')
         strcpy(build_id, "(replaced)");
 }

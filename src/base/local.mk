@@ -5,6 +5,7 @@ core_sources += \
 	%D%/otel_context.c %D%/otel_context.h \
 	%D%/parse.c %D%/parse.h \
 	%D%/path_writer.h \
+	%D%/perf_map.h \
 	%D%/clock.c %D%/clock.h \
 	%D%/compiler.h \
 	%D%/constants.c %D%/constants.h \

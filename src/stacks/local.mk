@@ -3,6 +3,7 @@ core_sources += \
 	%D%/cfi.c %D%/cfi.h \
 	%D%/codes.c %D%/codes.h \
 	%D%/eh_frame.c %D%/eh_frame.h \
+	%D%/epilogue.c %D%/epilogue.h \
 	%D%/layouts.c %D%/layouts.h \
 	%D%/objects.c %D%/objects.h \
 	%D%/stack_bounds.c %D%/stack_bounds.h \

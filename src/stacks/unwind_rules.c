@@ -9,7 +9,10 @@
 #include <errno.h>
 
 #include "base/meta.h"
+#include "stacks/epilogue.h"
+#include "stacks/stack_bounds.h"
 
+#define PAGE_BYTES 4096u
 #define OBJECT_BITS_SHIFT 49 /* of a hash of 64 bits */
 #define STEP_BITS 26         /* and the address is above */
 #define TOUCH_AFTER 128u     /* rules: then the whole table gets memory, since new rules have places all over it */
@@ -70,18 +73,32 @@ static uint64_t bits_of(const struct object *object)
     return object->identity ? (object->identity >> OBJECT_BITS_SHIFT | 1) << RULE_OBJECT_SHIFT : 0;
 }
 
+/* Finds the rule of generated code, by its instructions. They may lie in two pages. */
+static void look_at_code(uintptr_t return_address, struct unwind_rule *rule)
+{
+    unsigned char code[EPILOGUE_BYTES];
+    size_t left = PAGE_BYTES - (return_address & (PAGE_BYTES - 1)), n = left < sizeof code ? left : sizeof code;
+    if (!stack_page_copy(code, return_address, n))
+        return;
+    if (n < sizeof code && stack_page_copy(code + n, return_address + n, sizeof code - n))
+        n = sizeof code;
+    epilogue_find(code, n, rule);
+}
+
 /* Finds the rule of the code before a return address, and the bits of its object. */
-static void look_for_rule(uintptr_t address, struct unwind_rule *rule, uint64_t *bits)
+static void look_for_rule(uintptr_t return_address, struct unwind_rule *rule, uint64_t *bits)
 {
 #ifdef __x86_64__
     struct object object;
     struct eh_frame_section section;
-    bool has_section = object_find_section(address, &object, &section);
+    bool has_section = object_find_section(return_address - 1, &object, &section);
     *bits = bits_of(&object);
     if (has_section)
-        eh_frame_find(&section, address, rule);
+        eh_frame_find(&section, return_address - 1, rule);
+    else if (!object.bytes)
+        look_at_code(return_address, rule);
 #else
-    (void)address, (void)rule, (void)bits;
+    (void)return_address, (void)rule, (void)bits;
 #endif
 }
 
@@ -93,7 +110,7 @@ COLD uint64_t rules_make(uintptr_t return_address)
     if (!objects_can_be_found())
         return pack(&rule, bits);
     if (return_address > 1)
-        look_for_rule(return_address - 1, &rule, &bits);
+        look_for_rule(return_address, &rule, &bits);
     errno = saved;
     uint64_t packed = pack(&rule, bits);
     store(return_address, packed);
@@ -154,6 +171,16 @@ static void forget(uintptr_t return_address)
             store_relaxed(&bucket->entries[i].mixed, load_relaxed(&bucket->entries[i].rule));
 }
 
+/* Other code may have been generated there. A rule that follows the frame pointer does no harm then. */
+static bool is_code_same(uintptr_t return_address, uint64_t rule)
+{
+    struct unwind_rule now = {.kind = UNWIND_UNKNOWN};
+    if (rule_kind(rule) == UNWIND_UNKNOWN)
+        return true;
+    look_at_code(return_address, &now);
+    return pack(&now, 0) == rule;
+}
+
 COLD bool rules_check(uintptr_t return_address, struct object *last)
 {
     if (return_address - 1 - last->start >= last->bytes)
@@ -161,7 +188,7 @@ COLD bool rules_check(uintptr_t return_address, struct object *last)
     if (last->stays)
         return true;
     uint64_t rule = rules_find(return_address);
-    if ((rule & RULE_OBJECT_MASK) == bits_of(last))
+    if ((rule & RULE_OBJECT_MASK) == bits_of(last) && (last->bytes || is_code_same(return_address, rule)))
         return check_step(return_address, rule);
     forget(return_address);
     return false;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/perf_map.h"
 #include "demangle.h"
 #include "symbols_parts.h"
 
@@ -24,16 +25,22 @@ static const char *choose_name(const struct symbols_function *function, const ch
     return function->name ? function->name : "";
 }
 
-static void send_frame(FILE *to, const struct symbols_function *function, const char *symbol)
+void symbols_send_frame(FILE *to, const struct symbols_frame *frame)
+{
+    struct symbols_record_frame head = {frame->line, frame->start_line, bytes_of(frame->name), bytes_of(frame->system),
+                                        bytes_of(frame->file)};
+    fwrite(&head, sizeof head, 1, to);
+    fwrite(frame->name, 1, head.name_bytes, to);
+    fwrite(frame->system, 1, head.system_bytes, to);
+    fwrite(frame->file, 1, head.file_bytes, to);
+}
+
+static void send_function(FILE *to, const struct symbols_function *function, const char *symbol)
 {
     const char *system = choose_name(function, symbol);
-    const char *name = demangle(system), *file = function->file ? function->file : "";
-    struct symbols_record_frame frame = {(uint32_t)function->line, (uint32_t)function->start_line, bytes_of(name), bytes_of(system),
-                                         bytes_of(file)};
-    fwrite(&frame, sizeof frame, 1, to);
-    fwrite(name, 1, frame.name_bytes, to);
-    fwrite(system, 1, frame.system_bytes, to);
-    fwrite(file, 1, frame.file_bytes, to);
+    struct symbols_frame frame = {demangle(system), system, function->file ? function->file : "", (uint32_t)function->line,
+                                  (uint32_t)function->start_line};
+    symbols_send_frame(to, &frame);
 }
 
 /* The outermost function has a symbol as well. A place without DWARF has nothing else. */
@@ -45,7 +52,7 @@ static void send_place(FILE *to, const struct symbols_file *file, const struct s
     struct symbols_record record = {place->i, place->address - file->bias, (uint32_t)n};
     fwrite(&record, sizeof record, 1, to);
     for (size_t i = 0; i < n; i++)
-        send_frame(to, place->n_functions > 0 ? &place->functions[i] : &unknown, i + 1 == n ? symbol : NULL);
+        send_function(to, place->n_functions > 0 ? &place->functions[i] : &unknown, i + 1 == n ? symbol : NULL);
 }
 
 static void send_reason(FILE *to, const char *reason)
@@ -70,6 +77,11 @@ void symbols_child_run(const struct symbols_wanted *wanted, bool with_dwarf, int
     struct symbols_place *places = calloc(wanted->n, sizeof *places);
     if (!to || !places)
         _exit(1);
+    if (perf_map_has_path(wanted->path)) {
+        if (!symbols_map_send(to, wanted, reason))
+            send_reason(to, reason);
+        _exit(fflush(to) != 0);
+    }
     if (!symbols_file_open(&file, wanted->path, wanted->build_id, reason)) {
         send_reason(to, reason);
         _exit(fflush(to) != 0);

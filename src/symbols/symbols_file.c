@@ -53,7 +53,7 @@ static size_t read_hex(const char *text, unsigned char id[MAX_BUILD_ID])
 /* --- The file ------------------------------------------------------------------------------------------------------- */
 
 /* A device or a FIFO is not opened: opening one may do something. */
-static int open_regular(const char *path, const char **reason)
+int symbols_open_regular(const char *path, const char **reason)
 {
     struct stat status;
     int fd = stat(path, &status) != 0 ? -1 : S_ISREG(status.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -2;
@@ -101,7 +101,7 @@ static bool is_wanted(int fd, const char *path, const char *build_id, char reaso
 static int open_at_path(const char *path, const char *build_id, char reason[SYMBOLS_REASON_BYTES])
 {
     const char *why;
-    int fd = strcmp(path, "[vdso]") == 0 ? open_vdso(&why) : open_regular(path, &why);
+    int fd = strcmp(path, "[vdso]") == 0 ? open_vdso(&why) : symbols_open_regular(path, &why);
     if (fd < 0) {
         snprintf(reason, SYMBOLS_REASON_BYTES, "%.400s: %s", path, why);
         return -1;
@@ -130,7 +130,7 @@ static int open_by_build_id(const char *path, const char *build_id)
             return fd;
     }
     snprintf(file, sizeof file, "%s/%.2s/%s.debug", DEBUG_DIRECTORY, build_id, build_id + 2);
-    int fd = open_regular(file, &why);
+    int fd = symbols_open_regular(file, &why);
     if (fd >= 0 && is_wanted(fd, file, build_id, ignored))
         return fd;
     if (fd >= 0)

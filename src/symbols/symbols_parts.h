@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The parts of the child that reads a binary: symbols_file.c, symbols_dwarf.c, symbols_table.c, symbols_child.c. */
+/* The parts of the child that reads a binary: symbols_file.c, symbols_dwarf.c, symbols_table.c, symbols_map.c, symbols_child.c. */
 #ifndef JESPAN_SYMBOLS_PARTS_H
 #define JESPAN_SYMBOLS_PARTS_H
 
@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "symbols.h"
 
@@ -20,6 +21,9 @@ struct symbols_file {
 
 /* Returns false, with the reason, if there is no such binary. */
 bool symbols_file_open(struct symbols_file *file, const char *path, const char *build_id, char reason[SYMBOLS_REASON_BYTES]);
+
+/* Opens a file, no device and no FIFO. Returns -1, or -2 where it is no file, with the reason. */
+int symbols_open_regular(const char *path, const char **reason);
 
 /* The address of a byte in the file. */
 uint64_t symbols_file_address(const struct symbols_file *file, uint64_t offset);
@@ -61,6 +65,11 @@ void symbols_table_read(struct symbols_table *table, const struct symbols_file *
 /* The name of the function at an address, or NULL. */
 const char *symbols_table_find(const struct symbols_table *table, uint64_t address);
 
+/* ---- symbols_map.c: functions of generated code from a perf map ---- */
+
+/* Writes records of the names that it has. Returns false, with the reason, if it cannot be read, or is another process's. */
+bool symbols_map_send(FILE *to, const struct symbols_wanted *wanted, char reason[SYMBOLS_REASON_BYTES]);
+
 /* ---- symbols_child.c: the records that the child sends to its parent. Each is a head and its texts ---- */
 
 /* A place, followed by its frames. If `n_frames` is SYMBOLS_REASON, a reason of `address` bytes follows. */
@@ -75,6 +84,9 @@ struct symbols_record {
 struct symbols_record_frame {
     uint32_t line, start_line, name_bytes, system_bytes, file_bytes;
 };
+
+/* Writes such a frame. */
+void symbols_send_frame(FILE *to, const struct symbols_frame *frame);
 
 /* Reads the binary and writes records to `fd`. */
 void symbols_child_run(const struct symbols_wanted *wanted, bool with_dwarf, int fd);

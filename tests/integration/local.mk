@@ -108,6 +108,7 @@ all_dump_script_tests += \
 	%D%/stacks_peaks.sh \
 	%D%/stacks_random.sh \
 	%D%/lifetimes.sh \
+	%D%/generated.sh \
 	%D%/stacks_ended.sh \
 	%D%/stacks_reloaded.sh \
 	%D%/stacks_temporary.sh \
@@ -147,6 +148,7 @@ test_support += \
 	%D%/lifetimes_program.c \
 	%D%/stacks_reloaded_program.c \
 	%D%/stacks_temporary_program.c \
+	%D%/generated_program.c \
 	%D%/stacks_unloaded_program.c \
 	%D%/api_classes.cc \
 	%D%/api_disabled.c \

@@ -29,6 +29,7 @@ unit_tests += \
 	%D%/jemalloc-hooks/test_extents \
 	%D%/jemalloc-hooks/test_span_extents \
 	%D%/jemalloc-hooks/test_span_policy \
+	%D%/stacks/test_epilogue \
 	%D%/stacks/test_frames \
 	%D%/stacks/test_stack_bounds \
 	%D%/stacks/test_unwind \
