@@ -193,14 +193,20 @@ COLD void thread_after_fork(void (*abandon)(struct thread *))
 
 struct thread_pasts thread_pasts;
 
+/* Raised to 0, as timing_resolve() does: a short thread may begin and end on two processors, whose clocks differ by some ticks. */
+static uint64_t time_between(uint64_t then, uint64_t now)
+{
+    return (int64_t)(now - then) < 0 ? 0 : now - then;
+}
+
 static struct thread_sums difference(const struct thread_sums *now, const struct thread_sums *then)
 {
     return (struct thread_sums){.alloc_objects = now->alloc_objects - then->alloc_objects,
                                 .alloc_bytes = now->alloc_bytes - then->alloc_bytes,
                                 .free_objects = now->free_objects - then->free_objects,
                                 .free_bytes = now->free_bytes - then->free_bytes,
-                                .busy = now->busy - then->busy,
-                                .cpu = now->cpu - then->cpu};
+                                .busy = time_between(then->busy, now->busy),
+                                .cpu = time_between(then->cpu, now->cpu)};
 }
 
 static struct thread_past *next_record(uint64_t n)

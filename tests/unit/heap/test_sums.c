@@ -192,6 +192,26 @@ static void test_ended_threads_keep_counting(void **state)
     }
 }
 
+/* The clocks of two processors may differ by some ticks, and the thread that begins next has its block's sums. */
+static void test_times_of_ended_threads_are_not_negative(void **state)
+{
+    struct thread *t = track_thread();
+    const struct thread_sums before = t->before, then = {.alloc_bytes = 10, .busy = 100, .cpu = 100},
+                             now = {.alloc_bytes = 30, .busy = 98, .cpu = 150};
+    uint64_t n = load_relaxed(&thread_pasts.n);
+    uint32_t lives = t->lives;
+    (void)state;
+    t->before = then;
+    thread_past_add(t, &now);
+    assert_int_equal(load_relaxed(&thread_pasts.n), n + 1);
+    const struct thread_sums *past = &load_relaxed(&thread_pasts.chunks[0])[n].sums;
+    assert_int_equal(past->alloc_bytes, 20);
+    assert_int_equal(past->busy, 0);
+    assert_int_equal(past->cpu, 50);
+    t->before = before;
+    t->lives = lives;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +222,7 @@ int main(void)
         cmocka_unit_test(test_the_orphan_counts_too),
         cmocka_unit_test(test_readers_agree),
         cmocka_unit_test(test_ended_threads_keep_counting),
+        cmocka_unit_test(test_times_of_ended_threads_are_not_negative),
     };
     return cmocka_run_group_tests(tests, boot, NULL);
 }
