@@ -17,6 +17,7 @@
 
 #define PAGE_BYTES ((uintptr_t)4096)
 #define LARGEST_FRAME ((uintptr_t)64 << 20)
+#define SWITCHES_MOST 8u /* of a walk from one stack to another */
 
 static uintptr_t own_start, own_end; /* the library's code; empty in a static program */
 
@@ -46,6 +47,7 @@ struct walk {
     uintptr_t pc_at, bp_at; /* where they were read */
     bool bp_is_noted;
     uint32_t steps, checks;
+    uint32_t switches; /* to other stacks */
     uint64_t hash, id;
     struct layout_notes *notes;
 };
@@ -160,13 +162,49 @@ HOT_INLINE bool leave_frame(struct walk *w, uintptr_t cfa, uint64_t rule)
     return true;
 }
 
+/* A frame pointer, and the return address above it. */
+struct frame {
+    uintptr_t bp, pc;
+};
+
+/* Whether this may be what lies at a place of a stack: the caller's frame lies above, and its code is in an object. */
+static bool is_frame(uintptr_t at, const struct frame *frame)
+{
+    struct object object;
+    return (!frame->bp || frame->bp - at - 1 < LARGEST_FRAME) && object_find_quick(frame->pc - 1, &object);
+}
+
+/* The memory may be anything, so the kernel reads it. */
+__attribute__((no_sanitize("address", "thread")))
+static bool copy_frame(uintptr_t at, struct frame *frame)
+{
+    size_t left = PAGE_BYTES - (at & (PAGE_BYTES - 1)), n = left < sizeof *frame ? left : sizeof *frame;
+    return at >= PAGE_BYTES && !(at % sizeof at) && stack_page_copy(frame, at, n) &&
+           (n == sizeof *frame || stack_page_copy((char *)frame + n, at + n, sizeof *frame - n));
+}
+
+/* Code that calls a function on another stack, as Go does for C, may leave the frame pointer of the stack that it came from. Any other
+ * value of that register may lead somewhere too, so two frames there have to be right. */
+__attribute__((no_sanitize("address", "thread")))
+static COLD bool leads_to_other_stack(struct walk *w, uintptr_t bp)
+{
+    struct object object;
+    struct frame frame, caller;
+    if (w->switches++ == SWITCHES_MOST || !object_find_quick(w->pc - 1, &object) || !copy_frame(bp, &frame) || !is_frame(bp, &frame))
+        return false;
+    return !frame.bp || (read_word(w, frame.bp, &caller.bp) && read_word(w, frame.bp + sizeof bp, &caller.pc) &&
+                         is_frame(frame.bp, &caller));
+}
+
 /* Without a rule, follows the frame pointer if it points up the stack to another one, as in generated code. */
 __attribute__((no_sanitize("address", "thread")))
 static COLD bool leave_by_frame_pointer(struct walk *w)
 {
     uintptr_t bp = w->bp, caller_bp;
     note_bp(w);
-    if (bp < w->sp || bp - w->sp >= LARGEST_FRAME || !read_word(w, bp, &caller_bp) || !read_word(w, bp + sizeof bp, &w->pc))
+    if (bp - w->sp >= LARGEST_FRAME && !leads_to_other_stack(w, bp))
+        return false;
+    if (!read_word(w, bp, &caller_bp) || !read_word(w, bp + sizeof bp, &w->pc))
         return false;
     w->pc_at = bp + sizeof bp;
     w->sp = bp + 2 * sizeof bp;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 all_peer_tests += \
 	%D%/alloy_delta.sh \
+	%D%/go.sh \
 	%D%/heaptrack.sh \
 	%D%/html.sh \
 	%D%/http_pprof.sh \

@@ -275,6 +275,58 @@ static void test_coroutine(void **state)
     munmap(p, bytes + 8192);
 }
 
+/* ---- Calls on another stack, as Go calls C ---- */
+
+#ifdef __x86_64__
+/* call_elsewhere(stack, function, record): calls the function on that stack, with no rule in .eh_frame. The frame pointer stays that of
+ * its own frame on the present stack, or is `record`, if that is not 0. */
+__asm__(".text\n.type call_elsewhere, @function\ncall_elsewhere:\n"
+        "push %rbp\nmov %rsp, %rbp\npush %rbx\nmov %rsp, %rbx\ntest %rdx, %rdx\ncmovnz %rdx, %rbp\n"
+        "mov %rdi, %rsp\ncall *%rsi\nmov %rbx, %rsp\npop %rbx\npop %rbp\nret\n.size call_elsewhere, .-call_elsewhere\n");
+void call_elsewhere(void *stack, void (*function)(void), const void *record);
+
+static void look_elsewhere(void)
+{
+    unwind_from(&walk, __builtin_frame_address(0), FRAMES);
+    looks++;
+}
+
+/* Returns the number of frames of this function's callers that the walk ends with, if it has all of them. */
+__attribute__((noinline)) static int look_from(char *stack, const void *record)
+{
+    walk.bounds = (struct stack_bounds){0};
+    stack_bounds_find(&walk.bounds, (uintptr_t)__builtin_frame_address(0));
+    n_expected = backtrace(expected, FRAMES);
+    call_elsewhere(stack, look_elsewhere, record);
+    int callers = n_expected - 1, same = 0;
+    for (int i = 0; i < callers && (unsigned)callers <= walk.n; i++)
+        same += walk.frames[walk.n - (unsigned)callers + (unsigned)i] == (uintptr_t)expected[i + 1];
+    return same == callers ? same : 0;
+}
+
+static void test_other_stack(void **state)
+{
+    size_t bytes = 1 << 16;
+    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *stack = p + bytes - 64;
+    void *const code = (void *)(uintptr_t)look_from;
+    KEEP(__builtin_frame_address(0)); /* so this function and look_from() have frame pointers */
+    (void)state;
+    if (SANITIZED) /* backtrace() and the sanitizers' own stacks */
+        return;
+    assert_true(look_from(stack, NULL) > 1);
+    assert_false(walk.ends_early);
+    /* What else the register may have: the walk ends there, and reads nothing that is not mapped. */
+    void *const no_code[] = {NULL, p}, *const no_frame[] = {p, code}, *below[] = {NULL, NULL, NULL, code};
+    below[2] = below;
+    const void *const records[] = {(void *)8, (void *)4096, p - 8, (char *)code + 1, no_code, no_frame, &below[2], (void *)UINTPTR_MAX};
+    for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
+        assert_int_equal(look_from(stack, records[i]), 0);
+        assert_true(walk.ends_early);
+    }
+    munmap(p, bytes);
+}
+#endif
+
 /* ---- Garbage ---- */
 
 static uint64_t seed = 20261124;
@@ -411,6 +463,9 @@ int main(void)
         cmocka_unit_test(test_signal),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_coroutine),
+#ifdef __x86_64__
+        cmocka_unit_test(test_other_stack),
+#endif
         cmocka_unit_test(test_garbage_on_the_stack),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
