@@ -149,7 +149,18 @@ static bool is_start(const struct naming *n, uint32_t row)
     return !is_row_of_call(n->c, row);
 }
 
-/* What the allocator's functions have counts for their caller. */
+/* Whether the call only carries one from a script's function above it. */
+static bool is_carrier(const struct naming *n, uint32_t row)
+{
+    const struct calls *c = n->c;
+    if (n->roles[call_of(c, row)] != SERVICE_CARRIES)
+        return false;
+    while (is_row_of_call(c, row) && n->roles[call_of(c, row)] != SERVICE_SCRIPT)
+        row = c->rows[row].parent_row;
+    return is_row_of_call(c, row);
+}
+
+/* What the allocator's functions and carriers have counts for their caller. */
 static void move_to_caller(struct naming *n, uint32_t row)
 {
     static const struct totals zero;
@@ -162,13 +173,17 @@ static void move_to_caller(struct naming *n, uint32_t row)
     if (!is_row_of_call(c, caller) || is_start(n, caller)) {
         for (uint32_t at = row; is_row_of_call(c, at); at = c->rows[at].parent_row)
             n->is_kept[call_of(c, at)] = true;
-    } else if (caller != row) {
+        return;
+    }
+    while (is_carrier(n, caller))
+        caller = c->rows[caller].parent_row;
+    if (caller != row) {
         totals_add(&c->rows[caller].totals, &c->rows[row].totals);
         c->rows[row].totals = zero;
     }
 }
 
-/* Functions of the allocator are left out from the innermost on, and starts from the outermost on. */
+/* Functions of the allocator are left out from the innermost on, starts from the outermost on, and carriers everywhere. */
 static void choose_left_out(struct naming *n, uint32_t *n_below)
 {
     struct calls *c = n->c;
@@ -178,7 +193,7 @@ static void choose_left_out(struct naming *n, uint32_t *n_below)
         uint32_t above = c->rows[c->n_contexts + i].parent_row;
         if (is_row_of_call(c, above))
             n_below[call_of(c, above)]++;
-        n->is_left_out[i] = !n->is_kept[i] && is_start(n, c->n_contexts + i);
+        n->is_left_out[i] = !n->is_kept[i] && (is_start(n, c->n_contexts + i) || is_carrier(n, c->n_contexts + i));
     }
     for (uint32_t i = 0; i < c->n; i++)
         for (uint32_t at = c->n_contexts + i; is_row_of_call(c, at); at = c->rows[at].parent_row) {

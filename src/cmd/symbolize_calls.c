@@ -55,6 +55,8 @@ static enum service_role role_of(const struct symbols_frame *frame, const char *
     ProtobufCBinaryData name = text_of(frame->name);
     return stack_names_allocator(name, text_of(path)) ? SERVICE_ALLOCATES
            : stack_names_start(name)                  ? SERVICE_STARTS
+           : stack_names_script(text_of(frame->system)) ? SERVICE_SCRIPT
+           : stack_names_carrier(name)                ? SERVICE_CARRIES
            : name.len                                 ? SERVICE_OTHER
                                                       : SERVICE_UNNAMED;
 }

@@ -196,7 +196,31 @@ static bool is_allocator(const struct profile *profile, uint64_t id)
     return stack_is_allocator(profile, &call);
 }
 
-/* Leaves out the allocator at the leaf end and libc's start at the other one, unless nothing else is there. */
+static bool is_script(const struct profile *profile, uint64_t id)
+{
+    struct stack_call call = stack_outermost(profile_location(profile, id));
+    return stack_is_script(profile, &call);
+}
+
+static bool is_carrier(const struct profile *profile, uint64_t id)
+{
+    struct stack_call call = stack_outermost(profile_location(profile, id));
+    return stack_is_carrier(profile, &call);
+}
+
+static void leave_out_carriers(const struct profile *profile, size_t *n)
+{
+    uint64_t *ids = profile->frames->ids;
+    size_t script = *n, kept = 0; /* as in stack.c */
+    while (script > 0 && !is_script(profile, ids[script - 1]))
+        script--;
+    for (size_t i = 0; i < *n; i++)
+        if (i >= script || !is_carrier(profile, ids[i]))
+            ids[kept++] = ids[i];
+    *n = kept;
+}
+
+/* Leaves out the allocator at the leaf end and libc's start at the other one, unless nothing else is there, and carriers. */
 static void leave_out(const struct profile *profile, size_t *n)
 {
     uint64_t *ids = profile->frames->ids;
@@ -211,6 +235,7 @@ static void leave_out(const struct profile *profile, size_t *n)
         return;
     memmove(ids, ids + first, (end - first) * sizeof *ids);
     *n = end - first;
+    leave_out_carriers(profile, n);
 }
 
 int profile_frames_apply(struct profile *profile, JespanPprof__Sample *sample)

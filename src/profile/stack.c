@@ -176,6 +176,43 @@ bool stack_is_unnamed(const struct profile *profile, const struct stack_call *ca
     return stack_function(profile, call).len == 0;
 }
 
+/* As CPython writes it to a perf map: src/symbols/symbols_map.c. */
+bool stack_names_script(ProtobufCBinaryData system_name)
+{
+    return begins_with(system_name, "py::");
+}
+
+bool stack_is_script(const struct profile *profile, const struct stack_call *call)
+{
+    return stack_names_script(stack_system_name(profile, call));
+}
+
+bool stack_names_carrier(ProtobufCBinaryData name)
+{
+    static const char *const names[] = {"py_trampoline_evaluator", "_PyEval_EvalFrameDefault", "_PyEval_EvalFrame", "_PyEval_Vector",
+                                        "_PyFunction_Vectorcall", "PyObject_Vectorcall", "_PyObject_VectorcallTstate"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (is_text(name, names[i]))
+            return true;
+    return false;
+}
+
+bool stack_is_carrier(const struct profile *profile, const struct stack_call *call)
+{
+    return stack_names_carrier(stack_function(profile, call));
+}
+
+static void leave_out_carriers(struct stack *stack, const struct profile *profile)
+{
+    size_t script = stack->n, kept = 0; /* one more than the place of the outermost function of a script */
+    while (script > 0 && !stack_is_script(profile, &stack->frames[script - 1]))
+        script--;
+    for (size_t i = 0; i < stack->n; i++)
+        if (i >= script || !stack_is_carrier(profile, &stack->frames[i]))
+            stack->frames[kept++] = stack->frames[i];
+    stack->n = kept;
+}
+
 static void leave_out(struct stack *stack, const struct profile *profile)
 {
     size_t first = 0, end = stack->n;
@@ -189,6 +226,7 @@ static void leave_out(struct stack *stack, const struct profile *profile)
         return;
     memmove(stack->frames, stack->frames + first, (end - first) * sizeof *stack->frames);
     stack->n = end - first;
+    leave_out_carriers(stack, profile);
 }
 
 /* --- Reading -------------------------------------------------------------------------------------------------------------- */

@@ -32,7 +32,8 @@ struct stack {
 size_t stack_locations(const struct profile *profile, const JespanPprof__Sample *sample);
 
 /* Replaces the stack by that of a sample. Without `all_frames`, the functions of the allocator at the leaf end and those of
- * libc that start a thread at the other end are left out, unless nothing else is there. Returns 0 or -ENOMEM. */
+ * libc that start a thread at the other end are left out, unless nothing else is there. So are carriers below a script's
+ * function. Returns 0 or -ENOMEM. */
 int stack_read(struct stack *stack, const struct profile *profile, const JespanPprof__Sample *sample, bool all_frames);
 void stack_free(struct stack *stack);
 
@@ -57,6 +58,13 @@ bool stack_is_start(const struct profile *profile, const struct stack_call *call
 bool stack_names_allocator(ProtobufCBinaryData name, ProtobufCBinaryData library);
 bool stack_names_start(ProtobufCBinaryData name);
 bool stack_is_unnamed(const struct profile *profile, const struct stack_call *call);
+
+/* Functions of a script in Python, by their system names; and *carriers*: those of CPython that only lead from one such function to the
+ * next one. */
+bool stack_is_script(const struct profile *profile, const struct stack_call *call);
+bool stack_is_carrier(const struct profile *profile, const struct stack_call *call);
+bool stack_names_script(ProtobufCBinaryData system_name);
+bool stack_names_carrier(ProtobufCBinaryData name);
 
 /* Adds "function", or "library+0x1234", or "0x1234"; and "file:line", or the library, or nothing. Files are without their
  * directories. */

@@ -62,8 +62,9 @@ struct service_process {
     uint64_t inuse_bytes; /* when it was last read */
 };
 
-/* What people do not want to see of a stack: functions that allocate for their caller, and those of libc that start a thread. */
-enum service_role { SERVICE_UNNAMED, SERVICE_OTHER, SERVICE_ALLOCATES, SERVICE_STARTS };
+/* What people do not want to see of a stack: functions that allocate for their caller, those of libc that start a thread, and below a
+ * function of a script those that only carry its calls. */
+enum service_role { SERVICE_UNNAMED, SERVICE_OTHER, SERVICE_ALLOCATES, SERVICE_STARTS, SERVICE_SCRIPT, SERVICE_CARRIES };
 
 /* A function at a place in its source. */
 struct service_function {

@@ -8,6 +8,7 @@
 
 "$JESPAN_CMD" help report > /dev/null 2>&1 || skip "built without jespan report"
 [ "$(uname -m)" = x86_64 ] || skip "the program generates code for x86-64"
+need python3 curl pgrep
 
 compile "$scratch/program" tests/integration/generated_program.c -O2 -fomit-frame-pointer
 cd "$scratch"
@@ -45,12 +46,15 @@ functions() {
     "$JESPAN_CMD" report --csv --columns objects --by function "$1" 2> report.err | tr -d '"' | sed -n 's/^\([0-9]*\),/\1 /p'
 }
 
-# named WHAT INPUT: each name has an object of each kind of function, below main
+# named WHAT INPUT: each name has an object of each kind of function, below main. The interpreter's function is left out below a function
+# of Python.
 named() {
-    local i all
+    local i all next
     all=$("$JESPAN_CMD" report --stacks --csv --columns objects "$2" 2> report.err | tr -d '"')
     for i in "${!names[@]}"; do
-        grep -qE "^5,thread:.* > main > " <<< "$(grep -F " > main > ${shown[i]%|*} > allocate" <<< "$all")" ||
+        next=" > _PyEval_EvalFrameDefault"
+        [[ ${names[i]} != py::* ]] || next=
+        grep -qE "^5,thread:.* > main > " <<< "$(grep -F " > main > ${shown[i]%|*}$next > allocate" <<< "$all")" ||
             fail_with "$1: no 5 objects of '${shown[i]%|*}' below main in: $all" report.err
     done
     if grep -q 'old name' <<< "$all"; then
@@ -130,10 +134,17 @@ test_page() {
     options=(--http "unix:$scratch/page")
     start ./program "${names[@]}"
     page() {
-        curl -sS --unix-socket page 'http://localhost/stacks' > stacks.json && grep -q '"leak"' stacks.json
+        curl -sS --unix-socket page 'http://localhost/stacks?limit=100000' > stacks.json && grep -q '"leak"' stacks.json
     }
     await_of "$pid" page || fail_with "the page has no names" stacks.json err
     grep -q '"acme::Cache::Cache()"' stacks.json || fail_with "the page lacks a name" stacks.json
+    page_is_full() {
+        page && grep -q '"names":"all"' stacks.json
+    }
+    await_of "$pid" page_is_full || fail_with "names of the page do not come" stacks.json
+    "$JESPAN_CMD" report --json --stacks --top 0 "$pid" > report 2> report.err
+    python3 -B "$top_srcdir/tests/integration/http_names.py" stacks.json report > compared 2>&1 ||
+        fail_with "the page has other paths than the report" compared
     stop
 }
 
@@ -186,7 +197,7 @@ END
     options=()
     PYTHONPERFSUPPORT=1 PYTHONMALLOC=malloc start "$python" leak.py
     "$JESPAN_CMD" report --stacks --csv --columns objects "$pid" 2> report.err > all
-    grep -q '^1000,.* > handle > .* > make_rows > ' all || fail_with "no functions of the script" report.err
+    grep -q '^1000,.* > handle > make_rows > ' all || fail_with "no functions of the script" report.err
     stop
 }
 

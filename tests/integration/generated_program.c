@@ -33,6 +33,14 @@ static __attribute__((noinline)) void allocate(void)
     __asm__ volatile("" : : : "memory");
 }
 
+/* Has the name of a function of CPython's interpreter. */
+__attribute__((noinline)) void _PyEval_EvalFrameDefault(void);
+void _PyEval_EvalFrameDefault(void)
+{
+    allocate();
+    __asm__ volatile("" : : : "memory");
+}
+
 static void write_map(const unsigned char *code, char **names, int n)
 {
     char path[64];
@@ -65,7 +73,7 @@ int main(int argc, char **argv)
         write_map(code, names, n);
     for (size_t i = 0; i < KINDS * (size_t)n; i++) {
         void (*function)(void *) = (void (*)(void *))(code + PLACE * i + PLACE - 1 - kinds[i % KINDS].bytes);
-        function((void *)allocate);
+        function((void *)_PyEval_EvalFrameDefault);
         __asm__ volatile("" : : : "memory");
     }
     puts("ready");
