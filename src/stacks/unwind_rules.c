@@ -16,6 +16,9 @@
 #define OBJECT_BITS_SHIFT 49 /* of a hash of 64 bits */
 #define STEP_BITS 26         /* and the address is above */
 #define TOUCH_AFTER 128u     /* rules: then the whole table gets memory, since new rules have places all over it */
+#define LOOK_EVERY 4096u
+#define LOOK_PLACES 256u
+#define LOOK_TURN_SHIFT 48 /* addresses are below */
 #define STEP_NEAR ((uintptr_t)1 << (STEP_BITS - STEP_ADDRESS_SHIFT))
 
 struct rules_bucket *rules_table;
@@ -171,24 +174,48 @@ static void forget(uintptr_t return_address)
             store_relaxed(&bucket->entries[i].mixed, load_relaxed(&bucket->entries[i].rule));
 }
 
+/* A look at code is a system call, and code is seldom replaced. So an address is looked at once in so many checks. */
+static bool was_looked_at(uintptr_t return_address)
+{
+    static _Atomic uint64_t looked[LOOK_PLACES];
+    static _Atomic uint32_t n_checks;
+    uint64_t turn = atomic_fetch_add_explicit(&n_checks, 1, memory_order_relaxed) / LOOK_EVERY;
+    uint64_t mark = (uint64_t)return_address ^ turn << LOOK_TURN_SHIFT;
+    _Atomic uint64_t *place = &looked[(return_address >> 4 ^ return_address >> 12) % LOOK_PLACES];
+    bool was = load_relaxed(place) == mark;
+    store_relaxed(place, mark);
+    return was;
+}
+
 /* Other code may have been generated there. A rule that follows the frame pointer does no harm then. */
 static bool is_code_same(uintptr_t return_address, uint64_t rule)
 {
     struct unwind_rule now = {.kind = UNWIND_UNKNOWN};
-    if (rule_kind(rule) == UNWIND_UNKNOWN)
+    if (rule_kind(rule) == UNWIND_UNKNOWN || was_looked_at(return_address))
         return true;
     look_at_code(return_address, &now);
     return pack(&now, 0) == rule;
 }
 
+/* Generated code between two frames of an object does not make that one be found again. */
+static struct object object_at(uintptr_t address, struct object *last)
+{
+    struct object found;
+    if (address - last->start < last->bytes)
+        return *last;
+    if (!object_find_quick(address, &found))
+        return found;
+    object_find(address, last);
+    return *last;
+}
+
 COLD bool rules_check(uintptr_t return_address, struct object *last)
 {
-    if (return_address - 1 - last->start >= last->bytes)
-        object_find(return_address - 1, last);
-    if (last->stays)
+    struct object object = object_at(return_address - 1, last);
+    if (object.stays)
         return true;
     uint64_t rule = rules_find(return_address);
-    if ((rule & RULE_OBJECT_MASK) == bits_of(last) && (last->bytes || is_code_same(return_address, rule)))
+    if ((rule & RULE_OBJECT_MASK) == bits_of(&object) && (object.bytes || is_code_same(return_address, rule)))
         return check_step(return_address, rule);
     forget(return_address);
     return false;
