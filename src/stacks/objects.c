@@ -59,11 +59,13 @@ static bool read_headers_at(struct headers *h, uintptr_t start)
 }
 
 /* Where there are gaps between an object's segments, as with a linker that aligns these to 2 MiB, libc finds each of them as an object.
- * Such an object begins at its base address; a program that is not relocatable begins where the kernel found its headers. */
+ * Such an object begins at its base address; a program that is not relocatable begins where the kernel found its headers. The link map
+ * may be freed meanwhile. */
 static void read_headers(struct headers *h, const struct dl_find_object *object)
 {
-    uintptr_t base = object->dlfo_link_map->l_addr;
-    if (!read_headers_at(h, (uintptr_t)object->dlfo_map_start))
+    uintptr_t base;
+    if (!read_headers_at(h, (uintptr_t)object->dlfo_map_start) &&
+        stack_page_copy(&base, (uintptr_t)&object->dlfo_link_map->l_addr, sizeof base))
         read_headers_at(h, base ? base : page_of(getauxval(AT_PHDR)));
 }
 
