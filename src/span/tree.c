@@ -259,10 +259,10 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
         return parent;
     }
     struct context *c = &contexts[id];
-    c->parent = parent;
+    __atomic_store_n(&c->parent, parent, __ATOMIC_RELAXED); /* tree_whole() */
     c->site = site;
     set_labels(c, copy);
-    c->kind = kind;
+    __atomic_store_n(&c->kind, kind, __ATOMIC_RELAXED);
     c->labelled = copy || contexts[parent].labelled;
     c->is_own = kind == CONTEXT_SELF || contexts[parent].is_own;
     store_relaxed(&c->stacks_for, 0);

@@ -114,11 +114,12 @@ static inline bool tree_is_part(enum context_kind kind)
     return kind == CONTEXT_PERIOD || kind == CONTEXT_STACK;
 }
 
-/* The context itself, or, for a part, the context to which it belongs. A period may have stacks. */
+/* The context itself, or, for a part, the context to which it belongs. A period may have stacks. The context may be gone: then its
+ * number may be another's, which is just being made. */
 static inline uint32_t tree_whole(uint32_t id)
 {
-    while (tree_is_part(contexts[id].kind))
-        id = contexts[id].parent;
+    while (tree_is_part(__atomic_load_n(&contexts[id].kind, __ATOMIC_RELAXED)))
+        id = __atomic_load_n(&contexts[id].parent, __ATOMIC_RELAXED);
     return id;
 }
 
