@@ -47,6 +47,14 @@ COLD bool stack_page_copy(void *to, uintptr_t from, size_t bytes)
     return true;
 }
 
+COLD size_t stack_pages_copy(void *to, uintptr_t from, size_t bytes)
+{
+    size_t left = PAGE_BYTES - (from & (PAGE_BYTES - 1)), first = left < bytes ? left : bytes;
+    if (!stack_page_copy(to, from, first))
+        return 0;
+    return first == bytes || stack_page_copy((char *)to + first, from + first, bytes - first) ? bytes : first;
+}
+
 static const char *take_hex(const char *text, uintptr_t *value)
 {
     for (*value = 0;; text++) {

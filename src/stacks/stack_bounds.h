@@ -22,4 +22,7 @@ bool stack_page_is_readable(uintptr_t address);
 /* Copies bytes of one page, which another thread may unmap at any moment. False: it cannot be read. */
 bool stack_page_copy(void *to, uintptr_t from, size_t bytes);
 
+/* The same with at most a page of bytes, which may lie in two pages. Returns how many of them can be read, from the first on. */
+size_t stack_pages_copy(void *to, uintptr_t from, size_t bytes);
+
 #endif

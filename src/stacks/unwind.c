@@ -178,9 +178,7 @@ static bool is_frame(uintptr_t at, const struct frame *frame)
 __attribute__((no_sanitize("address", "thread")))
 static bool copy_frame(uintptr_t at, struct frame *frame)
 {
-    size_t left = PAGE_BYTES - (at & (PAGE_BYTES - 1)), n = left < sizeof *frame ? left : sizeof *frame;
-    return at >= PAGE_BYTES && !(at % sizeof at) && stack_page_copy(frame, at, n) &&
-           (n == sizeof *frame || stack_page_copy((char *)frame + n, at + n, sizeof *frame - n));
+    return at >= PAGE_BYTES && !(at % sizeof at) && stack_pages_copy(frame, at, sizeof *frame) == sizeof *frame;
 }
 
 /* Code that calls a function on another stack, as Go does for C, may leave the frame pointer of the stack that it came from. Any other

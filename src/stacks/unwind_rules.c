@@ -12,7 +12,6 @@
 #include "stacks/epilogue.h"
 #include "stacks/stack_bounds.h"
 
-#define PAGE_BYTES 4096u
 #define OBJECT_BITS_SHIFT 49 /* of a hash of 64 bits */
 #define STEP_BITS 26         /* and the address is above */
 #define TOUCH_AFTER 128u     /* rules: then the whole table gets memory, since new rules have places all over it */
@@ -76,16 +75,11 @@ static uint64_t bits_of(const struct object *object)
     return object->identity ? (object->identity >> OBJECT_BITS_SHIFT | 1) << RULE_OBJECT_SHIFT : 0;
 }
 
-/* Finds the rule of generated code, by its instructions. They may lie in two pages. */
+/* Finds the rule of generated code, by its instructions. */
 static void look_at_code(uintptr_t return_address, struct unwind_rule *rule)
 {
     unsigned char code[EPILOGUE_BYTES];
-    size_t left = PAGE_BYTES - (return_address & (PAGE_BYTES - 1)), n = left < sizeof code ? left : sizeof code;
-    if (!stack_page_copy(code, return_address, n))
-        return;
-    if (n < sizeof code && stack_page_copy(code + n, return_address + n, sizeof code - n))
-        n = sizeof code;
-    epilogue_find(code, n, rule);
+    epilogue_find(code, stack_pages_copy(code, return_address, sizeof code), rule);
 }
 
 /* Finds the rule of the code before a return address, and the bits of its object. */
