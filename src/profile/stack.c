@@ -134,6 +134,14 @@ static bool ends_with(ProtobufCBinaryData string, const char *text)
     return string.len >= n && memcmp(string.data + string.len - n, text, n) == 0;
 }
 
+static bool is_one_of(ProtobufCBinaryData string, const char *const *texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (is_text(string, texts[i]))
+            return true;
+    return false;
+}
+
 /* Functions that allocate for their caller: those of jespan itself, malloc's family, and C++'s operators. */
 bool stack_names_allocator(ProtobufCBinaryData name, ProtobufCBinaryData library)
 {
@@ -144,10 +152,8 @@ bool stack_names_allocator(ProtobufCBinaryData name, ProtobufCBinaryData library
         || begins_with(name, "alloc::alloc::") || begins_with(name, "<alloc::alloc::") || begins_with(name, "__rust_alloc")
         || begins_with(name, "__rust_realloc") || begins_with(name, "__rdl_") || begins_with(name, "alloc::raw_vec::")
         || begins_with(name, "<alloc::raw_vec::") || begins_with(name, "std::allocator_traits<") || begins_with(name, "std::allocator<");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        found |= is_text(name, names[i]);
-    return found || ends_with(library, "/libjespan.so") || ends_with(library, "/libjespan.so.0")
-        || ends_with(library, "/libjespan.so.0.0.0");
+    return found || is_one_of(name, names, sizeof names / sizeof names[0]) || ends_with(library, "/libjespan.so")
+        || ends_with(library, "/libjespan.so.0") || ends_with(library, "/libjespan.so.0.0.0");
 }
 
 bool stack_is_allocator(const struct profile *profile, const struct stack_call *call)
@@ -160,10 +166,7 @@ bool stack_names_start(ProtobufCBinaryData name)
     static const char *const names[] = {"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_main@@GLIBC_2.34",
                                         "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone", "__clone3",
                                         "__GI___clone", "__GI___clone3"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (is_text(name, names[i]))
-            return true;
-    return false;
+    return is_one_of(name, names, sizeof names / sizeof names[0]);
 }
 
 bool stack_is_start(const struct profile *profile, const struct stack_call *call)
@@ -191,10 +194,7 @@ bool stack_names_carrier(ProtobufCBinaryData name)
 {
     static const char *const names[] = {"py_trampoline_evaluator", "_PyEval_EvalFrameDefault", "_PyEval_EvalFrame", "_PyEval_Vector",
                                         "_PyFunction_Vectorcall", "PyObject_Vectorcall", "_PyObject_VectorcallTstate"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (is_text(name, names[i]))
-            return true;
-    return false;
+    return is_one_of(name, names, sizeof names / sizeof names[0]);
 }
 
 bool stack_is_carrier(const struct profile *profile, const struct stack_call *call)

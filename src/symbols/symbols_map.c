@@ -125,7 +125,7 @@ static void take_line(const struct symbols_wanted *wanted, char **names, char *l
     }
 }
 
-/* Of a longer line the rest is left out, as of a long name. Returns false at the end. */
+/* Reads a line, or the beginning of a longer one. Returns false at the end. */
 static bool read_line(FILE *map, char line[LINE_BYTES])
 {
     if (!fgets(line, LINE_BYTES, map))
