@@ -3,6 +3,7 @@ core_sources += \
 	%D%/alloc_policy.c %D%/alloc_policy.h \
 	%D%/boot.c %D%/boot.h \
 	%D%/family.h \
+	%D%/libc_malloc.c %D%/libc_malloc.h \
 	%D%/mailbox.c \
 	%D%/malloc.c \
 	%D%/malloc_info.c \

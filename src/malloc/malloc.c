@@ -18,6 +18,7 @@
 #include "jemalloc/binding.h"
 #include "malloc/alloc_policy.h"
 #include "malloc/family.h"
+#include "malloc/libc_malloc.h"
 #include "malloc/track_slow.h"
 #include "span/stack_context.h"
 
@@ -378,12 +379,18 @@ typedef void *allocator(size_t size);
 static _Atomic(allocator *) program_malloc;
 
 /* The program may have a dlsym() of its own that calls strdup(), so there is an answer meanwhile. */
-static COLD __attribute__((constructor)) void find_program_malloc(void)
+static COLD void find_program_malloc(void)
 {
     if (!load_relaxed(&program_malloc))
         store_relaxed(&program_malloc, FAMILY(malloc));
     allocator *found = INTERPOSES ? (allocator *)(uintptr_t)dlsym(RTLD_DEFAULT, "malloc") : NULL;
     store_relaxed(&program_malloc, found ? found : FAMILY(malloc));
+}
+
+static COLD __attribute__((constructor)) void begin(void)
+{
+    find_program_malloc();
+    libc_malloc_redirect();
 }
 
 static char *allocate_text(size_t bytes)

@@ -64,6 +64,7 @@ script_tests += \
 	%D%/guard.sh \
 	%D%/heap_bugs.sh \
 	%D%/late_start.sh \
+	%D%/libc_malloc.sh \
 	%D%/little_memory.sh \
 	%D%/misuse.sh \
 	%D%/opentelemetry.sh \

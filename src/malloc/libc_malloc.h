@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Lets libc's names of the malloc family lead to ours.
+ *
+ * The dynamic linker looks a name up in the objects of the process, in order, and finds ours before libc's. Two ways pass ours by: a
+ * library that dlopen(3) loaded with RTLD_DEEPBIND, as PHP loads its extensions, looks into the libraries that it needs first; and
+ * dlsym(3) may be given a handle of libc, as ctypes in Python does. Both got libc's free() then, for objects that our malloc() made. */
+#ifndef JESPAN_LIBC_MALLOC_H
+#define JESPAN_LIBC_MALLOC_H
+
+/* To be called once, before main(). Does nothing where the program's malloc is not ours, where there is no libc.so, and where the kernel
+ * forbids it. */
+void libc_malloc_redirect(void);
+
+#endif
