@@ -34,6 +34,7 @@ struct report_input {
     uint64_t *locations; /* hashes of functions and their places in the code, in the order of profile.parts->location */
     char name[4096];     /* the file that was read: the newest one of a directory */
     bool is_url;
+    pid_t pid;           /* the process that was read, or 0 */
 };
 
 enum report_frames {
@@ -66,7 +67,7 @@ const char *report_input_read_kept(struct report_input *input, int fd, const cha
 /* Whether it is the dump of a peak, which its name says. */
 bool report_input_is_of_peak(const struct report_input *input);
 
-/* The same for a descriptor from where it is, and `input` that was zeroed. `quiet`: without warnings. */
+/* The same for a descriptor from where it is, and `input` that was zeroed but for `pid`. `quiet`: without warnings. */
 const char *report_input_read_descriptor(struct report_input *input, int fd, const struct report_source *source, bool quiet);
 void report_input_free(struct report_input *input);
 

@@ -88,7 +88,7 @@ uint64_t report_location_hash(const struct report_input *input, uint64_t id)
 /* Calls get names before they are hashed. */
 static int read_frames(struct report_input *input, enum report_frames frames, bool quiet)
 {
-    int error = frames != REPORT_SPANS ? symbolize_profile(&input->profile, quiet) : 0;
+    int error = frames != REPORT_SPANS ? symbolize_profile(&input->profile, input->pid, quiet) : 0;
     if (error != 0 || frames == REPORT_LOCATIONS)
         return error;
     error = profile_frames_set(&input->profile, frames == REPORT_CALLS ? PROFILE_CALLS : PROFILE_SPANS);
@@ -209,7 +209,7 @@ const char *report_input_keep(int *fd, const char *word, const struct report_sou
 
 const char *report_input_read_kept(struct report_input *input, int fd, const char *word, const struct report_source *source)
 {
-    *input = (struct report_input){.is_url = false};
+    *input = (struct report_input){.pid = access(word, F_OK) == 0 ? 0 : cmd_pid(word)};
     snprintf(input->name, sizeof input->name, "%s", word);
     return lseek(fd, 0, SEEK_SET) < 0 ? strerror(errno) : report_input_read_descriptor(input, fd, source, false);
 }
@@ -228,7 +228,7 @@ const char *report_input_read(struct report_input *input, const char *word, cons
     bool exists = stat(word, &status) == 0, is_directory = exists && S_ISDIR(status.st_mode);
     pid_t pid = exists ? 0 : cmd_pid(word);
     bool is_url = !exists && fetch_is_url(word), is_core = exists && S_ISREG(status.st_mode) && outside_is_core(word);
-    *input = (struct report_input){.is_url = is_url};
+    *input = (struct report_input){.is_url = is_url, .pid = pid};
     snprintf(input->name, sizeof input->name, "%s", word);
     if (source->at && !is_directory)
         return "--at is for a directory";

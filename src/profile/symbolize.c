@@ -9,7 +9,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/process_stat.h"
 #include "console/command.h"
 #include "profile.h"
 #include "symbols/symbols.h"
@@ -76,7 +79,44 @@ static int compare(const void *a, const void *b)
     return binary != 0 ? binary : (x->offset > y->offset) - (x->offset < y->offset);
 }
 
+/* --- Files of another process -------------------------------------------------------------------------------------------- */
+
+#define ROOT_BYTES PROCESS_PATH_BYTES
+
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) != 0 || stat(b, &y) != 0 || (x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+/* Where the files of the process are: "/proc/PID/root" if it has other mounts or another root than this process, as in a container;
+ * else "". */
+static void find_root(char root[ROOT_BYTES], pid_t pid)
+{
+    char mounts[PROCESS_PATH_BYTES];
+    process_path(root, pid, "root");
+    process_path(mounts, pid, "ns/mnt");
+    if (pid == 0 || (is_same_file(root, "/") && is_same_file(mounts, "/proc/self/ns/mnt")))
+        root[0] = '\0';
+}
+
+/* After chroot() the process has the names of files as they are here. */
+static void put_below_root(char *path, size_t room, const char *root)
+{
+    char below[PATH_MAX + ROOT_BYTES];
+    int n = path[0] == '/' && root[0] != '\0' ? snprintf(below, sizeof below, "%s%s", root, path) : 0;
+    if (n > 0 && (size_t)n < room && access(below, R_OK) == 0)
+        memcpy(path, below, (size_t)n + 1);
+}
+
 /* --- One binary --------------------------------------------------------------------------------------------------------- */
+
+struct names {
+    struct profile_edit edit;
+    char root[ROOT_BYTES]; /* of the binaries' files */
+    bool quiet;
+    uint64_t *offsets;
+};
 
 struct binary {
     struct profile_edit *edit;
@@ -128,38 +168,40 @@ static void warn(char *reason)
     cmd_warning("%s", reason);
 }
 
-static int symbolize_binary(struct profile_edit *edit, struct wanted *wanted, size_t n, uint64_t *offsets, bool quiet)
+static int symbolize_binary(struct names *names, struct wanted *wanted, size_t n)
 {
     char path[PATH_MAX], build_id[MAX_BUILD_ID_CHARS + 1], reason[SYMBOLS_REASON_BYTES];
-    struct binary binary = {edit, wanted};
-    copy_text(edit->profile, wanted->mapping->filename, path, sizeof path);
-    copy_text(edit->profile, wanted->mapping->build_id, build_id, sizeof build_id);
+    struct profile *profile = names->edit.profile;
+    struct binary binary = {&names->edit, wanted};
+    copy_text(profile, wanted->mapping->filename, path, sizeof path);
+    copy_text(profile, wanted->mapping->build_id, build_id, sizeof build_id);
+    put_below_root(path, sizeof path, names->root);
     for (size_t i = 0; i < n; i++)
-        offsets[i] = wanted[i].offset;
-    struct symbols_wanted request = {path, build_id, offsets, n};
-    if (symbols_find(&request, take, &binary, reason) && !quiet)
+        names->offsets[i] = wanted[i].offset;
+    struct symbols_wanted request = {path, build_id, names->offsets, n};
+    if (symbols_find(&request, take, &binary, reason) && !names->quiet)
         warn(reason);
-    return edit->profile->error;
+    return profile->error;
 }
 
-int symbolize_profile(struct profile *profile, bool quiet)
+int symbolize_profile(struct profile *profile, pid_t pid, bool quiet)
 {
     size_t room = profile->parts->n_location + 1;
     struct wanted *wanted = calloc(room, sizeof *wanted);
-    uint64_t *offsets = calloc(room, sizeof *offsets);
-    struct profile_edit edit;
-    int error = wanted && offsets ? 0 : -ENOMEM;
+    struct names names = {.quiet = quiet, .offsets = calloc(room, sizeof *names.offsets)};
+    int error = wanted && names.offsets ? 0 : -ENOMEM;
     size_t n = error == 0 ? find_wanted(profile, wanted) : 0;
     if (n > 0)
         qsort(wanted, n, sizeof *wanted, compare);
-    profile_edit_begin(&edit, profile);
+    find_root(names.root, pid);
+    profile_edit_begin(&names.edit, profile);
     for (size_t i = 0, end; i < n && error == 0; i = end) {
         for (end = i + 1; end < n && compare_binary(&wanted[i], &wanted[end]) == 0; end++)
             ;
-        error = symbolize_binary(&edit, wanted + i, end - i, offsets, quiet);
+        error = symbolize_binary(&names, wanted + i, end - i);
     }
-    profile_edit_end(&edit);
+    profile_edit_end(&names.edit);
     free(wanted);
-    free(offsets);
+    free(names.offsets);
     return error;
 }

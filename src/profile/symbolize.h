@@ -5,12 +5,14 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "profile.h"
 
 /* Gives each location that has an address and no lines its functions and lines, and prints a warning for each binary that
- * cannot be read, unless `quiet`. Returns 0, -ENOMEM or -E2BIG. */
-int symbolize_profile(struct profile *profile, bool quiet);
+ * cannot be read, unless `quiet`. `pid` is the process that was read, which may be in a container and have files of its own; 0: none.
+ * Returns 0, -ENOMEM or -E2BIG. */
+int symbolize_profile(struct profile *profile, pid_t pid, bool quiet);
 
 /* Replaces control characters: a name in a file could send commands to the terminal. */
 void symbolize_clean(char *text);

@@ -94,6 +94,7 @@ int top_stacks_read(struct top *top, struct top_items *items)
     if (fd < 0)
         return -ENOMEM;
     memset(&input, 0, sizeof input);
+    input.pid = top->url[0] != '\0' ? 0 : (pid_t)top->snapshot->pid;
     const char *reason = top->url[0] != '\0' ? top_url_fetch(top, fd, "/debug/pprof/heap?labels=all") : write_dump(top, fd);
     if (!reason)
         reason = report_input_read_descriptor(&input, fd, &source, true);

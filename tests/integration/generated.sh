@@ -160,6 +160,32 @@ test_namespace() {
     stop
 }
 
+# With files of its own, as in a container: the program and the map are there alone.
+test_container() {
+    local inside
+    unshare --user --map-root-user --mount --pid --fork true 2> /dev/null || return 0
+    rm -rf files said in
+    mkdir files
+    mkfifo in
+    # shellcheck disable=SC2016 # the inner shell expands these
+    JESPAN_CONF=stacks:all unshare --user --map-root-user --mount --pid --fork --mount-proc bash -c '
+        set -e
+        mount -t tmpfs none files
+        mkdir files/app
+        cp program "$0" files/app
+        mount --bind files /tmp
+        exec env LD_PRELOAD="/tmp/app/${0##*/}" /tmp/app/program "$@"' "$JESPAN_LIB" "${names[@]}" < in > said 2> err &
+    pid=$!
+    pids+=("$pid")
+    exec 7> in
+    await_of "$pid" grep -q ready said || fail_with "the program in a container is not ready" err said
+    inside=$(pgrep -P "$pid")
+    named "in a container" "$inside"
+    "$JESPAN_CMD" leaks "$inside" > leaks 2> report.err || fail_with "leaks: exit $?" report.err
+    grep -qE '^ +main +generated_program\.c:[0-9]+$|^ +main$' leaks || fail_with "leaks lacks the program's functions" leaks report.err
+    stop
+}
+
 test_node() {
     have node || return 0
     cat > leak.js << 'END'
@@ -206,6 +232,7 @@ test_anew
 test_not_its_own
 test_page
 test_namespace
+test_container
 test_node
 test_python
 finish
