@@ -187,7 +187,7 @@ NOINLINE void guard_note_place(struct guard_place *place, struct thread *t)
     compiler_barrier();
     memcpy(place->name, t->name, sizeof place->name);
     unwind_from(&g->walk, __builtin_frame_address(0), GUARD_FRAMES);
-    if (!unwind_check(&g->walk))
+    if (!unwind_check(&g->walk, 0))
         unwind_from(&g->walk, __builtin_frame_address(0), GUARD_FRAMES);
     place->n = g->walk.n;
     memcpy(place->frames, g->walk.frames, place->n * sizeof *place->frames);

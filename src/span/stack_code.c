@@ -8,6 +8,7 @@
 #include "stacks/codes.h"
 #include "stacks/stacks.h"
 
+_Atomic uint64_t stack_code_loads = 1;
 static _Atomic bool is_due;
 
 static bool goes_through(uint32_t frame, uint64_t start, uint64_t end)
@@ -27,8 +28,14 @@ static COLD void forget_unloaded(void)
                 tree_forget(id);
 }
 
+static void count_load(void)
+{
+    atomic_fetch_add_explicit(&stack_code_loads, 1, memory_order_seq_cst);
+}
+
 COLD void stack_code_begin(void)
 {
+    count_load();
     codes_look(true);
     forget_unloaded();
 }
@@ -43,6 +50,7 @@ static COLD void look(void)
 /* Without the lock, each context has to ask again whether its stacks are taken, which takes the lock. */
 COLD void stack_code_look(void)
 {
+    count_load();
     if (stack_mode_lock_tree()) {
         look();
         unlock(LOCK_TREE);

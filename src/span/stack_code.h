@@ -11,6 +11,9 @@
 
 #include <stdint.h>
 
+/* Grows before a library is loaded, while stacks are taken. Never 0. */
+extern _Atomic uint64_t stack_code_loads;
+
 /* To be called where the linker allocates. */
 void stack_code_look(void);
 

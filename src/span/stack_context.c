@@ -305,7 +305,7 @@ static NOINLINE void find_by_walk(struct thread *t, struct thread_stacks *s, con
         stack_code_look(); /* the caller of malloc was not known before: a build where malloc does not jump */
     if (!line && !is_linker)
         line = new_line(s, key);
-    if (unlikely(!unwind_check(&s->walk))) {
+    if (unlikely(!unwind_check(&s->walk, load_acquire(&stack_code_loads)))) {
         walk_stack(s, frame);
         line = NULL;
     }

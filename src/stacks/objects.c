@@ -69,12 +69,17 @@ static void read_headers(struct headers *h, const struct dl_find_object *object)
         read_headers_at(h, base ? base : page_of(getauxval(AT_PHDR)));
 }
 
-/* Copies the notes of a segment, if it has any and they are in the first page. Returns their bytes; 0: none. */
+/* Copies the notes of a segment, if it has any and they are in the first page. Most come right after the headers, and were read with
+ * them. Returns their bytes; 0: none. */
 static size_t read_notes(const struct headers *h, const ElfW(Phdr) *segment, char notes[NOTES_BYTES])
 {
     if (segment->p_type != PT_NOTE || segment->p_offset >= h->room || segment->p_filesz > h->room - segment->p_offset)
         return 0;
     size_t bytes = segment->p_filesz < NOTES_BYTES ? segment->p_filesz : NOTES_BYTES;
+    if (segment->p_offset + bytes <= HEAD_BYTES) {
+        memcpy(notes, h->head.bytes + segment->p_offset, bytes);
+        return bytes;
+    }
     return stack_page_copy(notes, (uintptr_t)h->start + segment->p_offset, bytes) ? bytes : 0;
 }
 

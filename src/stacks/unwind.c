@@ -369,11 +369,14 @@ bool unwind_hash(const struct stack_bounds *own, const void *frame, uint32_t mos
     return !(all_bits % sizeof(uintptr_t));
 }
 
-COLD bool unwind_check(const struct unwind *u)
+COLD bool unwind_check(struct unwind *u, uint64_t loads)
 {
     bool same = true;
-    struct object last = {0};
+    if (!loads || loads != u->loads)
+        u->objects = (struct rules_objects){0};
+    u->loads = loads;
+    u->objects.last = (struct object){0};
     for (uint32_t i = 0; i < u->n; i++)
-        same &= rules_check(u->frames[i], &last);
+        same &= rules_check(u->frames[i], &u->objects);
     return same;
 }

@@ -11,6 +11,7 @@
 
 #include "stacks/layouts.h"
 #include "stacks/stack_bounds.h"
+#include "stacks/unwind_rules.h"
 
 /* ---- Walks ---- */
 
@@ -24,6 +25,8 @@ struct unwind {
     struct layout_notes notes;
     bool ends_early;            /* the walk found no way to the next frame */
     uintptr_t frames[UNWIND_MOST]; /* return addresses, the innermost first */
+    struct rules_objects objects;  /* for unwind_check(), and its last `loads` */
+    uint64_t loads;
 };
 
 /* Addresses in jespan itself are left out at the inner end. To be called before the first walk, by one thread at a
@@ -36,7 +39,8 @@ void unwind_from(struct unwind *u, const void *frame, uint32_t most);
 /* Stores the hash that unwind_from() would find. False: a frame is not usual, or not in the thread's own stack. Faster. */
 bool unwind_hash(const struct stack_bounds *own, const void *frame, uint32_t most, uint64_t *result);
 
-/* Looks again at the rules of all frames of a walk. False: there is new code at one of the addresses; walk again. */
-bool unwind_check(const struct unwind *u);
+/* Looks again at the rules of all frames of a walk. False: there is new code at one of the addresses; walk again. `loads` is another
+ * number after an object was loaded, and 0 where nobody counts that: then all objects are looked at. */
+bool unwind_check(struct unwind *u, uint64_t loads);
 
 #endif

@@ -191,21 +191,33 @@ static bool is_code_same(uintptr_t return_address, uint64_t rule)
     return pack(&now, 0) == rule;
 }
 
-/* Generated code between two frames of an object does not make that one be found again. */
-static struct object object_at(uintptr_t address, struct object *last)
+static const struct object *find_known(const struct rules_objects *objects, const struct object *object)
 {
-    struct object found;
-    if (address - last->start < last->bytes)
-        return *last;
-    if (!object_find_quick(address, &found))
-        return found;
-    object_find(address, last);
-    return *last;
+    for (const struct object *known = objects->all; known < objects->all + RULES_OBJECTS; known++)
+        if (known->start == object->start && known->bytes == object->bytes && known->link_map == object->link_map)
+            return known;
+    return NULL;
 }
 
-COLD bool rules_check(uintptr_t return_address, struct object *last)
+/* Generated code between two frames of an object does not make that one be found again. */
+static struct object object_at(uintptr_t address, struct rules_objects *objects)
 {
-    struct object object = object_at(return_address - 1, last);
+    struct object found;
+    if (address - objects->last.start < objects->last.bytes)
+        return objects->last;
+    if (!object_find_quick(address, &found))
+        return found;
+    const struct object *known = find_known(objects, &found);
+    if (known)
+        found = *known;
+    else if (object_find(address, &found))
+        objects->all[objects->n++ % RULES_OBJECTS] = found;
+    return objects->last = found;
+}
+
+COLD bool rules_check(uintptr_t return_address, struct rules_objects *objects)
+{
+    struct object object = object_at(return_address - 1, objects);
     if (object.stays)
         return true;
     uint64_t rule = rules_find(return_address);

@@ -103,10 +103,16 @@ HOT_INLINE uint64_t rules_mix_step(uintptr_t return_address, uint64_t word)
 /* Finds the rule and remembers its step. False: the table cannot have the address. */
 bool rules_make_step(uintptr_t return_address);
 
-/* Whether the code at the address is still that of the object for which the rule was made. If not, forgets the rule.
- * *last is zero before the first of several addresses that are checked at once: return addresses in a row are often in one
- * object. */
-bool rules_check(uintptr_t return_address, struct object *last);
+/* Objects whose identities are known, each of which takes a system call. Stacks go through the same ones again and again. */
+#define RULES_OBJECTS 16u
+struct rules_objects {
+    struct object all[RULES_OBJECTS], last; /* `last`: of the address before, in the same stack */
+    uint32_t n; /* found so far; the oldest make room */
+};
+
+/* Whether the code at the address is still that of the object for which the rule was made. If not, forgets the rule. `last` is zero for
+ * the first address of a stack. No object may have been loaded since the others were found. */
+bool rules_check(uintptr_t return_address, struct rules_objects *objects);
 
 /* Forgets the rules of code that was unloaded. */
 void rules_forget_code(uintptr_t start, uintptr_t end);

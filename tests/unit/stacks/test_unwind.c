@@ -105,7 +105,7 @@ __attribute__((noinline)) static void look(void)
     }
     assert_int_equal(same, n_expected - 1);
     assert_int_equal(walk.n, n_expected - 1);
-    assert_true(unwind_check(&walk));
+    assert_true(unwind_check(&walk, 0));
 }
 
 __attribute__((noinline)) static int recurse(int depth)
@@ -381,8 +381,8 @@ static void test_wrong_step(void **state)
     assert_true(rules_mix_step(pc, load_relaxed(step)) <= STEP_FRAME_POINTER);
     store_relaxed(step, rules_mix_step(pc, 1));
     assert_true(!unwind_hash(&walk.bounds, frame, FRAMES, &other) || other != hash);
-    assert_false(unwind_check(&walk));
-    assert_true(unwind_check(&walk));
+    assert_false(unwind_check(&walk, 0));
+    assert_true(unwind_check(&walk, 0));
     assert_true(unwind_hash(&walk.bounds, frame, FRAMES, &other));
     assert_int_equal(other, hash);
 }
