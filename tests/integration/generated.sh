@@ -164,21 +164,16 @@ test_namespace() {
 test_container() {
     local inside
     unshare --user --map-root-user --mount --pid --fork true 2> /dev/null || return 0
-    rm -rf files said in
+    options=()
     mkdir files
-    mkfifo in
     # shellcheck disable=SC2016 # the inner shell expands these
-    JESPAN_CONF=stacks:all unshare --user --map-root-user --mount --pid --fork --mount-proc bash -c '
+    start unshare --user --map-root-user --mount --pid --fork --mount-proc bash -c '
         set -e
         mount -t tmpfs none files
         mkdir files/app
         cp program "$0" files/app
         mount --bind files /tmp
-        exec env LD_PRELOAD="/tmp/app/${0##*/}" /tmp/app/program "$@"' "$JESPAN_LIB" "${names[@]}" < in > said 2> err &
-    pid=$!
-    pids+=("$pid")
-    exec 7> in
-    await_of "$pid" grep -q ready said || fail_with "the program in a container is not ready" err said
+        LD_PRELOAD="/tmp/app/${0##*/}" exec /tmp/app/program "$@"' "$JESPAN_LIB" "${names[@]}"
     inside=$(pgrep -P "$pid")
     named "in a container" "$inside"
     "$JESPAN_CMD" leaks "$inside" > leaks 2> report.err || fail_with "leaks: exit $?" report.err
