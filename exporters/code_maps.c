@@ -278,12 +278,6 @@ void code_maps_identify(char *build_id, const struct code_maps *maps, const stru
         pprof_head_build_id(build_id, fd, 0);
 }
 
-void code_maps_path_in_root(char *path, size_t bytes, const struct code_maps *maps, const struct code_map *map)
-{
-    char root[PROCESS_PATH_BYTES];
-    snprintf(path, bytes, "%s%s", process_path(root, maps->pid, "root"), map->file);
-}
-
 /* A process in another root directory has names as they are there if that is the root of its mounts, as in a container, and as they are
  * here after chroot(). */
 int code_maps_open(const struct code_maps *maps, const struct code_map *map)
@@ -293,7 +287,7 @@ int code_maps_open(const struct code_maps *maps, const struct code_map *map)
     if (map->file[0] != '/')
         return -1;
     if (maps->pid) {
-        code_maps_path_in_root(path, sizeof path, maps, map);
+        process_path_in_root(path, sizeof path, maps->pid, map->file);
         fd = open_file(path, map);
     }
     if (fd < 0) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/process_stat.h"
 #include "http_stacks.h"
 
 #define MOST_INLINED 20000u /* inlined functions of all calls */
@@ -39,7 +40,7 @@ static void find_binary(struct binary *b, const struct code_maps *maps, const st
         b->identity = map == maps->generated ? hash_bytes(HASH_START, b->build_id, strlen(b->build_id))
                                              : hash_bytes(HASH_START, key, sizeof key);
         if (maps->pid && (stat(map->file, &ours) || ours.st_dev != file.st_dev || ours.st_ino != file.st_ino))
-            code_maps_path_in_root(b->path, sizeof b->path, maps, map);
+            process_path_in_root(b->path, sizeof b->path, maps->pid, map->file);
     }
     close(fd);
 }

@@ -59,9 +59,6 @@ int code_maps_open(const struct code_maps *maps, const struct code_map *map);
 /* Writes what stands for the build id of a file that was opened; "" if it has none. */
 void code_maps_identify(char *build_id, const struct code_maps *maps, const struct code_map *map, int fd);
 
-/* The name of the file in the root directory of the process. */
-void code_maps_path_in_root(char *path, size_t bytes, const struct code_maps *maps, const struct code_map *map);
-
 /* The build id in the table of code. "" if the table has none. */
 void code_maps_build_id(char *build_id, const struct code *code);
 

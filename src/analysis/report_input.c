@@ -187,11 +187,17 @@ static const char *copy_path(int to, const char *path)
     return reason;
 }
 
+/* Returns 0 if the word is not of a process. A file may have a number for its name. */
+static pid_t find_process(const char *word)
+{
+    return access(word, F_OK) == 0 ? 0 : cmd_pid(word);
+}
+
 const char *report_input_keep(int *fd, const char *word, const struct report_source *source)
 {
     struct stat status;
     bool exists = stat(word, &status) == 0, is_stdin = strcmp(word, "-") == 0;
-    pid_t pid = exists ? 0 : cmd_pid(word);
+    pid_t pid = find_process(word);
     bool is_url = !exists && fetch_is_url(word);
     *fd = -1;
     if (exists && S_ISDIR(status.st_mode)) {
@@ -209,7 +215,7 @@ const char *report_input_keep(int *fd, const char *word, const struct report_sou
 
 const char *report_input_read_kept(struct report_input *input, int fd, const char *word, const struct report_source *source)
 {
-    *input = (struct report_input){.pid = access(word, F_OK) == 0 ? 0 : cmd_pid(word)};
+    *input = (struct report_input){.pid = find_process(word)};
     snprintf(input->name, sizeof input->name, "%s", word);
     return lseek(fd, 0, SEEK_SET) < 0 ? strerror(errno) : report_input_read_descriptor(input, fd, source, false);
 }
@@ -226,7 +232,7 @@ const char *report_input_read(struct report_input *input, const char *word, cons
     char path[sizeof input->name];
     struct stat status;
     bool exists = stat(word, &status) == 0, is_directory = exists && S_ISDIR(status.st_mode);
-    pid_t pid = exists ? 0 : cmd_pid(word);
+    pid_t pid = find_process(word);
     bool is_url = !exists && fetch_is_url(word), is_core = exists && S_ISREG(status.st_mode) && outside_is_core(word);
     *input = (struct report_input){.is_url = is_url, .pid = pid};
     snprintf(input->name, sizeof input->name, "%s", word);

@@ -97,6 +97,13 @@ static inline const char *process_path(char path[PROCESS_PATH_BYTES], pid_t pid,
     return path;
 }
 
+/* Where the file is that has this name for the process, which may be in a container. `pid` is not 0. */
+static inline void process_path_in_root(char *path, size_t bytes, pid_t pid, const char *file)
+{
+    char root[PROCESS_PATH_BYTES];
+    snprintf(path, bytes, "%s%s", process_path(root, pid, "root"), file);
+}
+
 /* The second number of /proc/PID/statm in proc(5). 0: unknown. */
 static inline uint64_t process_resident_bytes(pid_t pid)
 {

@@ -79,41 +79,11 @@ static int compare(const void *a, const void *b)
     return binary != 0 ? binary : (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* --- Files of another process -------------------------------------------------------------------------------------------- */
-
-#define ROOT_BYTES PROCESS_PATH_BYTES
-
-static bool is_same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) != 0 || stat(b, &y) != 0 || (x.st_dev == y.st_dev && x.st_ino == y.st_ino);
-}
-
-/* Where the files of the process are: "/proc/PID/root" if it has other mounts or another root than this process, as in a container;
- * else "". */
-static void find_root(char root[ROOT_BYTES], pid_t pid)
-{
-    char mounts[PROCESS_PATH_BYTES];
-    process_path(root, pid, "root");
-    process_path(mounts, pid, "ns/mnt");
-    if (pid == 0 || (is_same_file(root, "/") && is_same_file(mounts, "/proc/self/ns/mnt")))
-        root[0] = '\0';
-}
-
-/* After chroot() the process has the names of files as they are here. */
-static void put_below_root(char *path, size_t room, const char *root)
-{
-    char below[PATH_MAX + ROOT_BYTES];
-    int n = path[0] == '/' && root[0] != '\0' ? snprintf(below, sizeof below, "%s%s", root, path) : 0;
-    if (n > 0 && (size_t)n < room && access(below, R_OK) == 0)
-        memcpy(path, below, (size_t)n + 1);
-}
-
 /* --- One binary --------------------------------------------------------------------------------------------------------- */
 
 struct names {
     struct profile_edit edit;
-    char root[ROOT_BYTES]; /* of the binaries' files */
+    pid_t pid; /* the process that has the binaries; 0: none */
     bool quiet;
     uint64_t *offsets;
 };
@@ -155,6 +125,21 @@ static void copy_text(const struct profile *profile, int64_t index, char *to, si
         to[n - suffix] = '\0';
 }
 
+/* The process may have another root directory or other mounts, as in a container. A path in ours leads to debug files better. After
+ * chroot() the process has the names of files as they are here. */
+static void find_in_root(char path[PATH_MAX], pid_t pid)
+{
+    char in_root[PATH_MAX + PROCESS_PATH_BYTES];
+    struct stat theirs, ours;
+    if (pid == 0 || path[0] != '/')
+        return;
+    process_path_in_root(in_root, sizeof in_root, pid, path);
+    if (access(in_root, R_OK) != 0 || stat(in_root, &theirs) != 0 || strlen(in_root) >= PATH_MAX)
+        return;
+    if (stat(path, &ours) != 0 || ours.st_dev != theirs.st_dev || ours.st_ino != theirs.st_ino)
+        strcpy(path, in_root);
+}
+
 void symbolize_clean(char *text)
 {
     for (char *c = text; *c != '\0'; c++)
@@ -175,7 +160,7 @@ static int symbolize_binary(struct names *names, struct wanted *wanted, size_t n
     struct binary binary = {&names->edit, wanted};
     copy_text(profile, wanted->mapping->filename, path, sizeof path);
     copy_text(profile, wanted->mapping->build_id, build_id, sizeof build_id);
-    put_below_root(path, sizeof path, names->root);
+    find_in_root(path, names->pid);
     for (size_t i = 0; i < n; i++)
         names->offsets[i] = wanted[i].offset;
     struct symbols_wanted request = {path, build_id, names->offsets, n};
@@ -188,12 +173,11 @@ int symbolize_profile(struct profile *profile, pid_t pid, bool quiet)
 {
     size_t room = profile->parts->n_location + 1;
     struct wanted *wanted = calloc(room, sizeof *wanted);
-    struct names names = {.quiet = quiet, .offsets = calloc(room, sizeof *names.offsets)};
+    struct names names = {.pid = pid, .quiet = quiet, .offsets = calloc(room, sizeof *names.offsets)};
     int error = wanted && names.offsets ? 0 : -ENOMEM;
     size_t n = error == 0 ? find_wanted(profile, wanted) : 0;
     if (n > 0)
         qsort(wanted, n, sizeof *wanted, compare);
-    find_root(names.root, pid);
     profile_edit_begin(&names.edit, profile);
     for (size_t i = 0, end; i < n && error == 0; i = end) {
         for (end = i + 1; end < n && compare_binary(&wanted[i], &wanted[end]) == 0; end++)
