@@ -88,9 +88,16 @@ static bool has_good_labels(const struct context *c)
            c->label_bytes <= LABEL_TEXT_MAX;
 }
 
+/* Whether what was copied may be of another life. A context that is recycled between the copies of lives and of contexts has a new
+ * context's labels here. Its row will be dropped. */
+static bool is_other(const struct known *known, const struct context *c)
+{
+    return known && (known->label_bytes != c->label_bytes || known->label_count != c->label_count);
+}
+
 /* A label set that is freed stays a label set, so what is read of it too late is text, and its row is dropped. There is
- * room for the labels of the contexts that were counted, so those of a later life are not copied. Texts that are known come out
- * of the view's memory. Rows that are used again have theirs. */
+ * room for the labels of the contexts that were counted, so those of a later life are not copied: they would take the room of
+ * others. Texts that are known come out of the view's memory. Rows that are used again have theirs. */
 static int copy_texts(struct snapshot_builder *b, uint32_t first, uint32_t n)
 {
     struct block *block = b->block;
@@ -100,12 +107,12 @@ static int copy_texts(struct snapshot_builder *b, uint32_t first, uint32_t n)
         const struct context *c = &block->contexts[i];
         block->texts[i] = NULL;
         const struct place *place = &b->places[first + i];
-        if (!place_has_row(place) || block->lives[i] != place->life || !has_good_labels(c) ||
+        const struct known *known = view_known(b->view, first + i, place->life);
+        if (!place_has_row(place) || block->lives[i] != place->life || !has_good_labels(c) || is_other(known, c) ||
             text_room(c) > (size_t)(b->text_end - b->text) || (b->is_again && !builder_is_new_row(b, place->row)))
             continue;
         block->texts[i] = b->text;
-        const struct known *known = view_known(b->view, first + i, place->life);
-        const char *kept = known && known->label_bytes == c->label_bytes ? view_text(b->view, known) : NULL;
+        const char *kept = known ? view_text(b->view, known) : NULL;
         uint64_t text = space_address(c->labels) + offsetof(struct label_set, text); /* of damaged books, it may be any number */
         copied[n_pieces] = (uint8_t)i;
         if (kept)
@@ -118,7 +125,7 @@ static int copy_texts(struct snapshot_builder *b, uint32_t first, uint32_t n)
     for (uint32_t i = 0; !error && i < n_pieces; i++) {
         uint32_t at = copied[i];
         struct known *known = view_known(b->view, first + at, block->lives[at]);
-        if (known && known->label_bytes == block->contexts[at].label_bytes)
+        if (known)
             view_keep_text(b->view, known, block->texts[at], block->pieces[i].bytes);
     }
     return error;

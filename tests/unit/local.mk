@@ -56,6 +56,7 @@ unit_tests += \
 	%D%/snapshot/test_names \
 	%D%/snapshot/test_view \
 	%D%/snapshot/test_view_hostile \
+	%D%/snapshot/test_view_interrupted \
 	%D%/report/test_alerts \
 	%D%/report/test_dump \
 	%D%/report/test_limit_events \
