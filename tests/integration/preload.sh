@@ -135,7 +135,7 @@ small_tools() {
 big_c_file() {
     local i
     echo '#include <stdio.h>'
-    for i in $(seq 1 800); do
+    for i in $(seq 1 250); do
         cat << END
 struct s$i { int a[$((i % 30 + 1))]; char name[$((i % 50 + 1))]; struct s$i *next; };
 static int f$i(struct s$i *s, int n) { int r = $i; for (int i = 0; i < n; i++) { r = r * 31 + s->a[i % $((i % 30 + 1))];
