@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "../../support/check.h"
 #include "../../support/made_snapshot.h"
 #include "../../support/pprof_read.h"
 #include "exporters/digest.h"
@@ -460,7 +461,8 @@ static void test_fold_random_trees(void **state)
     static struct random_tree t;
     uint32_t seed = 7;
     (void)state;
-    for (int i = 0; i < 200; i++) {
+    uint64_t trees = check_rounds("DIGEST_TREES", 200);
+    for (uint64_t i = 0; i < trees; i++) {
         make_random_tree(&t, &seed);
         check_fold(&t, i % 10 == 0 ? (uint32_t)i % 3 : 1 + next_random(&seed, t.n + 5));
     }
@@ -582,8 +584,9 @@ static double large_seconds(const char *kind, uint32_t n, const struct digest_sh
 
 /* Many rows in any shape. 32 times the rows take about 32 times the processor time, and 1,024 times if something is
  * quadratic. The bound lies between, far from both: a busy machine does not reach it. */
-static void check_large(const char *kind, uint32_t n, const struct digest_shape *shape)
+static void check_large(const char *kind, uint32_t full, const struct digest_shape *shape)
 {
+    uint32_t n = (uint32_t)check_rounds("DIGEST_ROWS", full);
     double small = large_seconds(kind, n / 32, shape), large = large_seconds(kind, n, shape);
     if (large > 250 * small)
         fail_msg("%s: %u rows take %.3f s, and %u take %.6f s", kind, n, large, n / 32, small);

@@ -57,8 +57,9 @@ static void empty(unsigned from, unsigned step)
 
 static void *churn(void *start)
 {
+    uint64_t rounds = check_rounds("EXTENTS_ROUNDS", 300);
     pthread_barrier_wait(start);
-    for (int round = 0; round < 300; round++) {
+    for (uint64_t round = 0; round < rounds; round++) {
         void *p[64];
         for (size_t i = 0; i < 64; i++)
             p[i] = jespan_malloc((i + 1) * 1000);
