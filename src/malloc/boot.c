@@ -23,6 +23,7 @@
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "jemalloc/reserve.h"
+#include "malloc/libc_malloc.h"
 #include "malloc/peak_looks.h"
 #include "malloc/region_release.h"
 #include "malloc/track.h"
@@ -233,14 +234,17 @@ static COLD void say_no_memory(int error)
         WARN("no memory to start: ", errno_text(error), "; allocations fail");
 }
 
+/* libc's names lead here before a constructor of another library can load a third one that finds them. Not under the lock: the linker
+ * has one for its list of objects. */
 static bool boot(void)
 {
     static bool tried;
+    bool is_first = false;
     if (boot_is_done())
         return true;
     lock(LOCK_BOOT);
     if (!tried) {
-        tried = true;
+        tried = is_first = true;
         int error = boot_locked();
         if (error)
             say_no_memory(-error);
@@ -249,6 +253,8 @@ static bool boot(void)
             early_account();
     }
     unlock(LOCK_BOOT);
+    if (is_first)
+        libc_malloc_redirect();
     return boot_is_done();
 }
 

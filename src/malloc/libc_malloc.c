@@ -142,7 +142,8 @@ static int look_at(struct dl_phdr_info *object, size_t bytes, void *is_ours)
 
 COLD void libc_malloc_redirect(void)
 {
+    static _Atomic bool is_done;
     bool is_ours = false;
-    if (INTERPOSES)
+    if (INTERPOSES && !atomic_exchange(&is_done, true))
         dl_iterate_phdr(look_at, &is_ours);
 }

@@ -7,8 +7,9 @@
 #ifndef JESPAN_LIBC_MALLOC_H
 #define JESPAN_LIBC_MALLOC_H
 
-/* To be called once, before main(). Does nothing where the program's malloc is not ours, where there is no libc.so, and where the kernel
- * forbids it. */
+/* To be called at the first allocation, and before main() if there was none: a library's constructor may load another with RTLD_DEEPBIND.
+ * Does nothing the second time, where the program's malloc is not ours, where there is no libc.so, and where the
+ * kernel forbids it. */
 void libc_malloc_redirect(void);
 
 #endif

@@ -122,6 +122,44 @@ int main(void)
     return failed;
 }
 END
+# A library whose constructor, which runs before ours, loads another one.
+cat > early.c << 'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#define MOST 12
+void *early[MOST];
+int n_early;
+
+static __attribute__((constructor)) void load(void)
+{
+    void *plugin = dlopen("./plugin.so", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    int (*theirs)(void **) = NULL;
+    void (*ends)(void **, int) = NULL, *mine[] = {malloc(10), calloc(10, 10)};
+    if (plugin) {
+        *(void **)&theirs = dlsym(plugin, "make");
+        *(void **)&ends = dlsym(plugin, "end");
+    }
+    if (!theirs || !ends)
+        abort();
+    ends(mine, 2);
+    n_early = theirs(early);
+}
+END
+cat > with_early.c << 'END'
+#include <stdlib.h>
+
+extern void *early[];
+extern int n_early;
+
+int main(void)
+{
+    for (int i = 0; i < n_early; i++)
+        free(early[i]);
+    return n_early ? 0 : 1;
+}
+END
 cat > ctypes_free.py << 'END'
 import ctypes
 
@@ -183,6 +221,9 @@ read -ra cc <<< "$CC"
 "${cc[@]}" -O1 -fPIE -pie -o program program.c -ldl
 "${cc[@]}" -O1 -fno-pie -no-pie -o no_pie program.c -ldl
 "${cc[@]}" -O1 -o linked program.c -ldl -L"${JESPAN_LIB%/*}" -ljespan -Wl,-rpath,"${JESPAN_LIB%/*}"
+"${cc[@]}" -O1 -shared -fPIC -o libearly.so early.c -ldl
+"${cc[@]}" -O1 -o with_early with_early.c -L. -learly -Wl,-rpath,.
+"${cc[@]}" -O1 -o with_early_linked with_early.c -Wl,--no-as-needed -L"${JESPAN_LIB%/*}" -ljespan -L. -learly -Wl,-rpath,"${JESPAN_LIB%/*}:."
 "${cc[@]}" -O1 -fno-builtin -o own_malloc own_malloc.c -ldl
 
 ends_well() {
@@ -202,6 +243,8 @@ for conf in stacks:off stacks:all guard_sample:5; do
     finds '*/libjespan.so*' preloaded ./program
     finds '*/libjespan.so*' preloaded ./no_pie
     finds '*/libjespan.so*' ./linked
+    ends_well preloaded ./with_early
+    ends_well ./with_early_linked
     ends_well preloaded python3 ctypes_free.py
 done
 
