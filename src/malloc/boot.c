@@ -239,12 +239,11 @@ static COLD void say_no_memory(int error)
 static bool boot(void)
 {
     static bool tried;
-    bool is_first = false;
     if (boot_is_done())
         return true;
     lock(LOCK_BOOT);
     if (!tried) {
-        tried = is_first = true;
+        tried = true;
         int error = boot_locked();
         if (error)
             say_no_memory(-error);
@@ -253,8 +252,7 @@ static bool boot(void)
             early_account();
     }
     unlock(LOCK_BOOT);
-    if (is_first)
-        libc_malloc_redirect();
+    libc_malloc_redirect();
     return boot_is_done();
 }
 
