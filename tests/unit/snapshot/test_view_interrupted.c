@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "../../support/booted.h"
+#include "../../support/spans.h"
 #include "jespan/jespan.h"
 #include "snapshot/view.h"
 #include "snapshot/view_parts.h"
@@ -21,14 +22,6 @@ const char *jespan_conf = "thread_contexts:false,max_contexts:256";
 /* Contexts are copied to count the rows, and again to fill them. */
 enum { SPANS = 240, LONG = 64, LONGEST = 100, INTERRUPT_AT = 2 };
 static const struct jespan_site site = {"request", "target", "view.c", 7};
-
-static jespan_context_t context_of(jespan_span_t *span)
-{
-    jespan_enter(span);
-    jespan_context_t context = jespan_current();
-    jespan_exit(span);
-    return context;
-}
 
 static jespan_span_t *open_span(unsigned number, int width)
 {
@@ -75,7 +68,7 @@ static void test_a_span_that_stays_has_its_labels(void **state)
     (void)state;
     for (unsigned i = 0; i < SPANS; i++)
         spans[i] = open_span(i, i < SPANS - 1 ? 1 : LONGEST);
-    jespan_context_t stays = context_of(spans[SPANS - 1]), first = context_of(spans[0]);
+    jespan_context_t stays = spans_context(spans[SPANS - 1]), first = spans_context(spans[0]);
     for (unsigned i = 0; i < SPANS - 1; i++)
         jespan_close(spans[i]);
     assert_int_equal(view_open(&view, getpid()), 0);
