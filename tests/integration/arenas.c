@@ -533,7 +533,7 @@ static const struct test_case cases[] = {
     {"waiting", waiting, NULL, NULL},
     {"by_index", by_index, NULL, NULL},
     {"names", names, NULL, NULL},
-    {"overflow", overflow, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW},
+    {"overflow", overflow, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW(64)},
     {"properties_that_cannot_be", properties_that_cannot_be, NULL, NULL},
     {"made_later", made_later, NULL, NULL},
 };

@@ -265,7 +265,7 @@ int main(int argc, char **argv)
         {"grown_by_part_of_extra", grown_by_part_of_extra, NULL, NULL},
         {"own_arenas_are_mapped", own_arenas_are_mapped, NULL, NULL},
         {"frees_in_extent_hooks", frees_in_extent_hooks, "tcache:false", NULL},
-        {"enters_of_recycled", enters_of_recycled, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW},
+        {"enters_of_recycled", enters_of_recycled, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW(64)},
         {"site_overwritten", site_overwritten, NULL, NULL},
     };
     return cases_main(argc, argv, cases, sizeof cases / sizeof *cases);

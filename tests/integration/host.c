@@ -228,7 +228,7 @@ int main(int argc, char **argv)
         {"unread_dl_error", unread_dl_error, NULL, NULL},
         {"background_thread_later", background_thread_later, "percpu_arena:percpu", NULL},
         {"background_thread_in_arena", background_thread_in_arena, NULL, NULL},
-        {"cancelled_in_a_message", cancelled_in_a_message, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW},
+        {"cancelled_in_a_message", cancelled_in_a_message, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW(64)},
         {"background_thread_at_start", background_thread_at_start, "background_thread:true", NULL},
         {"file_size_limit", file_size_limit, NULL, NULL},
         {"small_stacks", small_stacks, NULL, NULL},

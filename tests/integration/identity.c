@@ -201,9 +201,9 @@ static void parent_recycled(void)
 
 static const struct test_case cases[] = {
     {"limited", limited, NULL, NULL},
-    {"number_of_a_thread", number_of_a_thread, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW},
+    {"number_of_a_thread", number_of_a_thread, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW(64)},
     {"same_address", same_address, NULL, NULL},
-    {"parent_recycled", parent_recycled, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW},
+    {"parent_recycled", parent_recycled, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW(64)},
 };
 
 int main(int argc, char **argv)

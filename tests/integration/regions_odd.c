@@ -240,7 +240,7 @@ static const struct test_case cases[] = {
     {"the first pays for nothing, with stacks", the_first_pays_for_nothing, NULL, "stacks:all"},
     {"no sampler is asked", no_sampler_is_asked, NULL, NULL},
     {"there is one without a context", there_is_one_without_a_context, NULL, "max_contexts:4096",
-     "jespan: all 4096 contexts are in use (max_contexts): spans that need another one are credited to an ancestor\n"},
+     CASE_SAYS_OVERFLOW(4096)},
 };
 
 int main(int argc, char **argv)

@@ -268,9 +268,9 @@ static void forgetful(void)
 }
 
 static const struct test_case cases[] = {
-    {"overflowing", overflowing, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW},
+    {"overflowing", overflowing, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW(64)},
     {"recycling", recycling, NULL, "max_contexts:4096"},
-    {"forgetful", forgetful, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW},
+    {"forgetful", forgetful, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW(64)},
     {"early", early, NULL, "contexts_kept:1000"},
     {"flat", flat, NULL, NULL},
 };

@@ -457,9 +457,9 @@ static const struct test_case cases[] = {
     {"sum of self is all lives", sum_of_self_is_all_lives, NULL, NULL},
     {"sum of self is all lives, by name", sum_of_self_is_all_lives, NULL, "thread_contexts:true"},
     {"recycled children", recycled_children, NULL, "max_contexts:64"},
-    {"forks while others switch", forks_while_others_switch, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW},
+    {"forks while others switch", forks_while_others_switch, NULL, "max_contexts:64", CASE_SAYS_OVERFLOW(64)},
     {"forks while others switch, thread", forks_while_others_switch, NULL,
-     "max_contexts:64,cpu_clock:thread", CASE_SAYS_OVERFLOW},
+     "max_contexts:64,cpu_clock:thread", CASE_SAYS_OVERFLOW(64)},
     {"child goes on", child_goes_on, NULL, NULL},
 };
 

@@ -25,9 +25,9 @@ struct test_case {
     int may_be_silent;                     /* or nothing, as it depends on time */
 };
 
-/* Of a case with max_contexts:64 that needs more of them. */
-#define CASE_SAYS_OVERFLOW \
-    "jespan: all 64 contexts are in use (max_contexts): spans that need another one are credited to an ancestor\n"
+/* Of a case with max_contexts:`most` that needs more of them. */
+#define CASE_SAYS_OVERFLOW(most) \
+    "jespan: all " #most " contexts are in use (max_contexts): spans that need another one are credited to an ancestor\n"
 
 static inline const char *case_modules(void)
 {
