@@ -21,7 +21,7 @@
 
 /* ---- In programs that never had a limit ---- */
 
-/* Counts a context's first free on a thread, or one of an object with a wide header. Only while there was never a limit. */
+/* Counts a context's first free on a thread. Only while there was never a limit. */
 static NOINLINE void count_free(struct thread *t, uint32_t context, uint64_t bytes)
 {
     struct counters *c = counters_get(t, context);
@@ -33,27 +33,28 @@ static NOINLINE void count_free(struct thread *t, uint32_t context, uint64_t byt
     counters_moved(t, context);
 }
 
-#define NO_HEADER INT32_MAX /* 0 is the header of a freed object */
+#define NO_HEADER INT32_MAX /* no header and no tag; 0 is the header of a freed object */
 
-/* All frees of the owner with this header are counted. */
+/* All frees of an owner in a row are counted. */
 HOT_INLINE void end_owner(struct thread *t, int32_t last)
 {
     if (last != NO_HEADER)
         counters_moved(t, (uint32_t)last);
 }
 
-/* The counters of the owner of an object. *last is the header of the object before, and becomes that of this one. NULL: the free was
- * counted, as the header is wide, or the thread had no counters; then *last is none. */
+/* The counters of the owner of an object. *last is the owner of the object before, and becomes that of this one: as a number, which is
+ * also the header if that is not wide. NULL: the free was counted, as the thread had no counters; then *last is none. */
 HOT_INLINE struct counters *find_counters(struct thread *t, int32_t header, struct free_object object, size_t class, int32_t *last)
 {
     if (unlikely(!header))
         track_die_not_allocated(object.p);
     end_owner(t, *last);
-    struct counters *c = likely(header > 0) ? counters_find(t, (uint32_t)header) : NULL;
+    if (unlikely(header < 0))
+        header = (int32_t)tag_of_header((uint16_t)header, load_relaxed(header_more(object.slot, class_is_big(class))));
+    struct counters *c = counters_find(t, (uint32_t)header);
     *last = header;
     if (unlikely(!c)) {
-        uint32_t more = header < 0 ? load_relaxed(header_more(object.slot, class_is_big(class))) : 0;
-        count_free(t, header < 0 ? tag_of_header((uint16_t)header, more) : (uint32_t)header, class_bytes[class]);
+        count_free(t, (uint32_t)header, class_bytes[class]);
         *last = NO_HEADER;
     }
     return c;
@@ -99,7 +100,7 @@ void track_flush(struct thread *t)
 {
     uint32_t sequence = load_relaxed(&t->free_buffer_sequence);
     int32_t last = NO_HEADER;
-    struct counters *c = NULL; /* of the header `last`: objects that are freed together tend to have the same owner */
+    struct counters *c = NULL; /* of the owner `last`: objects that are freed together tend to have the same owner */
     store_relaxed(&t->free_buffer_sequence, sequence + 1);
     atomic_thread_fence(memory_order_release); /* the sequence is odd before any header or counter changes; see sums.c */
     for (size_t i = load_relaxed(&t->free_buffer_done); i < load_relaxed(&t->free_buffer_count);) {

@@ -25,7 +25,6 @@ _Static_assert(LINES_WAYS * sizeof(struct stack_line) == CACHE_LINE_BYTES, "one 
 #define LINES_MOST 65536u
 #define RETRY_AFTER 1024u
 
-#define STRANGERS_MOST 4u
 #define USELESS_MOST 64u
 #define REST_FIRST 1024u
 #define REST_MOST 65536u
@@ -191,44 +190,73 @@ static inline void keep_last(struct layout *l, uint32_t parent, uint64_t key, co
 
 /* ---- Without a walk ---- */
 
-/* Other stacks may have the same layout. If only others come, the layout keeps the words of one of them. */
-static NOINLINE bool use_other_line(struct thread *t, const struct thread_stacks *s, struct layout *l, uint32_t parent,
-                                    struct stack_hold *hold)
+/* Other stacks may have the same layout. If one of them comes twice in a row, the layout keeps its words. */
+static void note_other(struct layout *l, uint32_t parent, uint64_t key, const struct stack_line *line, struct counters *counters)
+{
+    uint8_t mark = (uint8_t)(1 + line->context % UINT8_MAX);
+    if (l->other == mark) {
+        layout_keep_words(l);
+        keep_last(l, parent, key, line, counters);
+    } else {
+        l->other = mark;
+    }
+}
+
+/* By the hash of the words that stand there now. */
+static struct stack_entered enter_by_layout(struct thread *t, struct thread_stacks *s, struct layout *l, uint32_t parent)
 {
     uint64_t key = key_of(s, parent, layout_hash(l), l->id);
     struct stack_line *line = find_line(s, key);
-    if (unlikely(!use_line(t, line, hold)))
-        return false;
-    if (++l->strangers < STRANGERS_MOST)
-        return true;
-    layout_keep_words(l);
-    keep_last(l, parent | s->sampled, key, line, hold->counters);
-    return true;
+    struct stack_entered entered = {NULL, 0};
+    if (likely(line))
+        entered = stack_enter_line(t, line, counters_find(t, line->context));
+    if (likely(entered.counters))
+        note_other(l, parent | s->sampled, key, line, entered.counters);
+    return entered;
+}
+
+static NOINLINE struct stack_entered enter_by_layouts(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent)
+{
+    uintptr_t begin = (uintptr_t)frame, pc = ((const uintptr_t *)frame)[1];
+    struct stack_entered entered = {NULL, 0};
+    struct layout *l = layouts_set(s->layouts, begin, pc);
+    s->tried = 0;
+    for (uint32_t i = 0; i < LAYOUT_WAYS && !entered.counters; i++, l++) {
+        if (l->begin != begin || l->pc != pc)
+            continue;
+        entered = enter_by_layout(t, s, l, parent);
+        s->tried += !entered.counters;
+    }
+    s->useless -= entered.counters && s->useless;
+    return entered;
+}
+
+struct stack_entered stack_enter_by_layouts(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent)
+{
+    s->sampled = 0;
+    return enter_by_layouts(t, s, frame, parent);
 }
 
 __attribute__((no_sanitize("address", "thread"), always_inline))
 static inline bool find_by_layout(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent,
                                   struct stack_hold *hold)
 {
-    uintptr_t begin = (uintptr_t)frame, pc = ((const uintptr_t *)frame)[1];
-    s->tried = 0;
     if (unlikely(s->rest)) {
+        s->tried = 0;
         s->rest--;
         return false;
     }
-    if (unlikely(!s->layouts))
+    if (unlikely(!s->layouts) || s->looked)
         return false;
-    struct layout *l = s->looked ? NULL : stack_find_last(s, frame, parent | s->sampled);
-    bool found = l && likely(use_child(t, &l->last, l->last_counters, hold));
-    l = layouts_set(s->layouts, begin, pc);
-    for (uint32_t i = 0; i < LAYOUT_WAYS && !found; i++, l++) {
-        if (l->begin != begin || l->pc != pc)
-            continue;
-        found = use_other_line(t, s, l, parent, hold);
-        s->tried += !found;
-    }
-    s->useless -= found && s->useless;
-    return found;
+    const struct layout *l = stack_find_last(s, frame, parent | s->sampled);
+    if (l && likely(use_child(t, &l->last, l->last_counters, hold)))
+        return true;
+    struct stack_entered entered = enter_by_layouts(t, s, frame, parent);
+    if (unlikely(!entered.counters))
+        return false;
+    hold->stack = entered.tag;
+    hold->counters = entered.counters;
+    return true;
 }
 
 /* A second line, by which the layout leads to what a walk found. */

@@ -17,7 +17,7 @@
 
 struct thread_stacks {
     bool busy; /* inside a search: a signal handler may have interrupted it */
-    bool looked;      /* stack_enter_known() has looked for the present allocation, in vain */
+    bool looked;      /* stack_enter_known() has looked for the present allocation, in vain. So no layout leads to it */
     uint32_t sampled; /* STACK_SAMPLED where the present allocation is a sample, else 0 */
     struct layouts *layouts;
     uint32_t tried;   /* layouts that led to no line, for the present allocation */
@@ -82,6 +82,9 @@ HOT_INLINE struct stack_entered stack_enter_line(struct thread *t, const struct 
     return (struct stack_entered){likely(is_entered) ? counters : NULL, line->context};
 }
 
+/* The same by the layouts of other stacks that began at the same place. */
+struct stack_entered stack_enter_by_layouts(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent);
+
 /* The same by a walk that only hashes, where layouts are of no use. */
 struct stack_entered stack_enter_by_hash(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent);
 
@@ -104,8 +107,10 @@ static inline struct stack_entered stack_enter_known(struct thread *t, const voi
         struct layout *l = stack_find_last(s, frame, parent);
         if (likely(l)) {
             entered = stack_enter_line(t, &l->last, l->last_counters);
-            l->strangers = 0;
+            l->other = 0;
             s->useless -= s->useless != 0;
+        } else if (likely(s->layouts)) {
+            entered = stack_enter_by_layouts(t, s, frame, parent);
         }
     }
     s->looked = !entered.counters;

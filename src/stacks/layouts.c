@@ -62,7 +62,7 @@ __attribute__((no_sanitize("address", "thread"))) void layout_keep_words(struct 
     }
     for (uint32_t i = 0; i < l->singles; i++)
         *word++ = there[l->at[l->pairs + i]];
-    l->strangers = 0;
+    l->other = 0;
 }
 
 __attribute__((no_sanitize("address", "thread"))) uint64_t layout_hash(const struct layout *l)

@@ -53,7 +53,7 @@ struct layout {
     struct counters *last_counters;
     uint32_t last_parent;   /* the context in which it was used, perhaps with STACK_SAMPLED; 0: there is no `last` */
     uint8_t pairs, singles;
-    uint8_t strangers;      /* other stacks since the words of `last` were there */
+    uint8_t other;          /* which stack was there last, if that was not `last`: some bits of its context; else 0 */
     uint8_t words_at;       /* where the words begin in the layout, in units of their alignment */
     uint16_t at[(LAYOUT_BYTES - 56) / sizeof(uint16_t)]; /* and the words */
 };
