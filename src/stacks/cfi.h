@@ -8,10 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Register numbers of DWARF on x86-64. */
-#define REGISTER_BP 6
-#define REGISTER_SP 7
-#define REGISTER_RA 16
+#include "stacks/rule.h"
 
 /* ---- Bytes ---- */
 

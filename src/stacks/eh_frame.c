@@ -135,22 +135,14 @@ static const unsigned char *find_entry(const struct eh_frame_section *s, uintptr
 
 /* ---- Rules ---- */
 
-#define MAX_OFFSET ((1 << 23) - 1) /* the range that a rule of unwind_rules.c can store */
-#define MAX_BP_OFFSET ((1 << 18) - 1)
-
-static bool fits(int64_t offset, int64_t most)
-{
-    return offset <= most && offset >= -most;
-}
-
 static void set_rule(struct unwind_rule *rule, const struct cfi_row *row)
 {
     if (row->ra.place == UNDEFINED) {
         rule->kind = UNWIND_END;
         return;
     }
-    bool good_bp = row->bp.place == SAME || (row->bp.place != ODD && row->bp.place != UNDEFINED && fits(row->bp.offset, MAX_BP_OFFSET));
-    if (row->ra.place != AT_CFA || row->ra.offset != -8 || !good_bp || !fits(row->cfa_offset, MAX_OFFSET))
+    bool good_bp = row->bp.place == SAME || (row->bp.place != ODD && row->bp.place != UNDEFINED && rule_bp_fits(row->bp.offset));
+    if (row->ra.place != AT_CFA || row->ra.offset != RULE_RETURN_ADDRESS || !good_bp || !rule_cfa_fits(row->cfa_offset))
         return;
     if (row->cfa_kind == CFA_DEREF_BP)
         rule->kind = UNWIND_DEREF_BP;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Unwind rules from .eh_frame: how to get from a frame to its caller's.
+/* Unwind rules from .eh_frame.
  *
  * The format is that of the Linux Standard Base: .eh_frame_hdr has a sorted table of functions, .eh_frame a small program
  * (DWARF call frame information) for each. This reader knows the instructions that compilers write. It takes no lock,
@@ -7,29 +7,7 @@
 #ifndef JESPAN_EH_FRAME_H
 #define JESPAN_EH_FRAME_H
 
-#include <stdint.h>
-
-/* The canonical frame address (CFA) is the value of the stack pointer in the caller, right after the call returns. The
- * return address is at CFA - 8. */
-enum unwind_kind {
-    UNWIND_UNKNOWN,  /* there is no rule: only the frame pointer may lead to the caller */
-    UNWIND_SP,       /* CFA = stack pointer + cfa */
-    UNWIND_BP,       /* CFA = frame pointer + cfa */
-    UNWIND_DEREF_BP, /* CFA = the word at frame pointer + cfa: a function that aligns its stack */
-    UNWIND_SIGNAL,   /* the kernel called a signal handler here */
-    UNWIND_END,      /* the outermost frame */
-};
-enum unwind_bp {
-    UNWIND_BP_SAME,   /* the frame does not change the frame pointer */
-    UNWIND_BP_AT_CFA, /* the caller's is saved at CFA + bp */
-    UNWIND_BP_AT_BP,  /* the caller's is saved at frame pointer + bp */
-};
-
-struct unwind_rule {
-    enum unwind_kind kind;
-    enum unwind_bp bp_kind;
-    int32_t cfa, bp;
-};
+#include "stacks/rule.h"
 
 /* The segment of an object that has .eh_frame_hdr and .eh_frame in it. */
 struct eh_frame_section {

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "stacks/eh_frame.h"
+#include "stacks/rule.h"
 
 #define EPILOGUE_BYTES 24u /* of code that are enough */
 

@@ -6,6 +6,8 @@ core_sources += \
 	%D%/epilogue.c %D%/epilogue.h \
 	%D%/layouts.c %D%/layouts.h \
 	%D%/objects.c %D%/objects.h \
+	%D%/rule.h \
+	%D%/sframe.c %D%/sframe.h \
 	%D%/stack_bounds.c %D%/stack_bounds.h \
 	%D%/stacks.c %D%/stacks.h \
 	%D%/unwind.c %D%/unwind.h \

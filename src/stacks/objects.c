@@ -13,6 +13,10 @@
 #include "base/number.h"
 #include "stacks/stack_bounds.h"
 
+#ifndef PT_GNU_SFRAME /* glibc 2.41 has it */
+#define PT_GNU_SFRAME 0x6474e554
+#endif
+
 #define PAGE_BYTES ((uintptr_t)4096)
 
 static uintptr_t page_of(uintptr_t address)
@@ -128,28 +132,50 @@ static struct object object_of(const struct dl_find_object *found)
     return (struct object){.start = start, .bytes = (uintptr_t)found->dlfo_map_end - start, .link_map = (uintptr_t)found->dlfo_link_map};
 }
 
-/* Finds the loaded segment that has the header in it. */
-static bool find_section(const struct headers *headers, const struct dl_find_object *object, struct eh_frame_section *section)
+/* Addresses of the loaded segment that has the address in it. Both NULL: none has. */
+struct loaded {
+    const unsigned char *start, *end;
+};
+
+static struct loaded find_loaded(const struct headers *headers, uintptr_t base, const unsigned char *address)
 {
-    const char *header = object->dlfo_eh_frame;
-    uintptr_t base = object->dlfo_link_map->l_addr;
     for (int i = 0; i < headers->n; i++) {
         ElfW(Phdr) segment = segment_at(headers, i);
-        uintptr_t from = base + segment.p_vaddr, end = from + segment.p_filesz;
-        if (segment.p_type != PT_LOAD || (uintptr_t)header < from || (uintptr_t)header >= end)
-            continue;
-        *section = (struct eh_frame_section){(const void *)from, (const void *)end, (const void *)header};
-        return stack_page_is_readable((uintptr_t)header);
+        uintptr_t from = base + segment.p_vaddr;
+        if (segment.p_type == PT_LOAD && (uintptr_t)address - from < segment.p_filesz && stack_page_is_readable((uintptr_t)address))
+            return (struct loaded){(const void *)from, (const void *)(from + segment.p_filesz)};
     }
-    return false;
+    return (struct loaded){0};
+}
+
+static struct sframe_section find_sframe(const struct headers *headers, uintptr_t base)
+{
+    for (int i = 0; i < headers->n; i++) {
+        ElfW(Phdr) segment = segment_at(headers, i);
+        const unsigned char *start = (const void *)(base + segment.p_vaddr);
+        struct loaded loaded = segment.p_type == PT_GNU_SFRAME ? find_loaded(headers, base, start) : (struct loaded){0};
+        if (loaded.start && segment.p_memsz <= (size_t)(loaded.end - start))
+            return (struct sframe_section){start, start + segment.p_memsz};
+    }
+    return (struct sframe_section){0};
+}
+
+static struct object_rules find_rules(const struct headers *headers, const struct dl_find_object *object)
+{
+    const unsigned char *header = object->dlfo_eh_frame;
+    uintptr_t base = object->dlfo_link_map->l_addr;
+    struct loaded loaded = header ? find_loaded(headers, base, header) : (struct loaded){0};
+    struct object_rules rules = {.sframe = find_sframe(headers, base)};
+    if (loaded.start)
+        rules.eh_frame = (struct eh_frame_section){loaded.start, loaded.end, header};
+    return rules;
 }
 
 /* ---- Objects that are never unloaded: the program, libc, and the dynamic linker ---- */
 
 static struct permanent {
     struct object object;
-    struct eh_frame_section section;
-    bool has_section;
+    struct object_rules rules;
 } permanents[3];
 static _Atomic uint32_t n_permanents; /* stored with release, after the objects */
 uintptr_t object_linker_start, object_linker_bytes;
@@ -166,7 +192,7 @@ static COLD void add_permanent(uintptr_t address)
     p->object = object_of(&found);
     p->object.identity = identity_by(&headers, &found);
     p->object.stays = true;
-    p->has_section = find_section(&headers, &found, &p->section);
+    p->rules = find_rules(&headers, &found);
     store_release(&n_permanents, n + 1);
 }
 
@@ -209,15 +235,16 @@ COLD bool objects_can_be_found(void)
 
 /* ---- Looking ---- */
 
-COLD bool object_find_section(uintptr_t address, struct object *object, struct eh_frame_section *section)
+COLD bool object_find_rules(uintptr_t address, struct object *object, struct object_rules *rules)
 {
     const struct permanent *p = find_permanent(address);
     struct dl_find_object found;
     *object = (struct object){0};
+    *rules = (struct object_rules){0};
     if (p) {
         *object = p->object;
-        *section = p->section;
-        return p->has_section;
+        *rules = p->rules;
+        return true;
     }
     if (_dl_find_object((void *)address, &found))
         return false;
@@ -225,7 +252,8 @@ COLD bool object_find_section(uintptr_t address, struct object *object, struct e
     read_headers(&headers, &found);
     *object = object_of(&found);
     object->identity = identity_by(&headers, &found);
-    return find_section(&headers, &found, section);
+    *rules = find_rules(&headers, &found);
+    return true;
 }
 
 static bool find(uintptr_t address, struct object *object, bool with_identity)

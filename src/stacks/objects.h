@@ -9,6 +9,7 @@
 
 #include "base/compiler.h"
 #include "stacks/eh_frame.h"
+#include "stacks/sframe.h"
 
 struct object {
     uintptr_t start, bytes; /* both 0: none */
@@ -26,8 +27,14 @@ bool object_find(uintptr_t address, struct object *object);
 /* The same without the identity, which takes a system call. */
 bool object_find_quick(uintptr_t address, struct object *object);
 
-/* The same, with the section that has the rules of the object's code. False: it has none. */
-bool object_find_section(uintptr_t address, struct object *object, struct eh_frame_section *section);
+/* The sections that have rules of an object's code. */
+struct object_rules {
+    struct eh_frame_section eh_frame; /* all NULL: none */
+    struct sframe_section sframe;
+};
+
+/* The same, with the sections. */
+bool object_find_rules(uintptr_t address, struct object *object, struct object_rules *rules);
 
 /* What is known of an object apart from its file. */
 #define OBJECT_BUILD_ID_BYTES 64

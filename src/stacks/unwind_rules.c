@@ -87,13 +87,14 @@ static void look_for_rule(uintptr_t return_address, struct unwind_rule *rule, ui
 {
 #ifdef __x86_64__
     struct object object;
-    struct eh_frame_section section;
-    bool has_section = object_find_section(return_address - 1, &object, &section);
-    *bits = bits_of(&object);
-    if (has_section)
-        eh_frame_find(&section, return_address - 1, rule);
-    else if (!object.bytes)
+    struct object_rules rules;
+    if (!object_find_rules(return_address - 1, &object, &rules))
         look_at_code(return_address, rule);
+    if (rules.eh_frame.header)
+        eh_frame_find(&rules.eh_frame, return_address - 1, rule);
+    if (rules.sframe.start && rule->kind == UNWIND_UNKNOWN)
+        sframe_find(&rules.sframe, return_address - 1, rule);
+    *bits = bits_of(&object);
 #else
     (void)return_address, (void)rule, (void)bits;
 #endif

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "stacks/eh_frame.h"
 #include "stacks/objects.h"
+#include "stacks/rule.h"
 
 /* A bucket is a cache line with four entries. The first word of an entry is the return address, mixed with the rule by
  * exclusive or. So a reader that sees half of a write finds another address, and no wrong rule. */

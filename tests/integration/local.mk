@@ -113,6 +113,7 @@ all_dump_script_tests += \
 	%D%/stacks_ended.sh \
 	%D%/stacks_reloaded.sh \
 	%D%/stacks_temporary.sh \
+	%D%/stacks_sframe.sh \
 	%D%/stacks_unloaded.sh \
 	%D%/state_file.sh \
 	%D%/threads.sh \

@@ -31,6 +31,7 @@ unit_tests += \
 	%D%/jemalloc-hooks/test_span_policy \
 	%D%/stacks/test_epilogue \
 	%D%/stacks/test_frames \
+	%D%/stacks/test_sframe \
 	%D%/stacks/test_stack_bounds \
 	%D%/stacks/test_unwind \
 	%D%/span/test_context_path \
