@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/parse.h"
 #include "console/command.h"
 #include "console/options.h"
 #include "console/text.h"
@@ -57,6 +58,15 @@ struct words {
     bool diff, pager, peak;
 };
 
+static int read_min_bytes(void *data, const char *word)
+{
+    struct report_options *options = data;
+    if (bytes_parse(word, &options->min_bytes) == 0)
+        return 0;
+    cmd_error("--min-bytes: '%s' is not a number of bytes such as 500K", word);
+    return STATUS_USAGE;
+}
+
 /* The kind of profile is not known yet. */
 static int read_sort(void *data, const char *word)
 {
@@ -92,6 +102,7 @@ static int read_options(struct report_options *options, struct words *words, int
     const struct cmd_option rows[] = {
         {"sort", .read = read_sort, .data = options},
         {"top", .count = &options->top},
+        {"min-bytes", .read = read_min_bytes, .data = options},
         {"by", .read = read_by, .data = words},
         {"filter", .read = read_filter, .data = words},
         {"at", .text = &words->source.at},
@@ -298,9 +309,12 @@ const struct command command_report = {
         "  --filter EXPR  only contexts that fit: 'cache' (a span of that name is on the\n"
         "               path), 'request > cache' (below each other; ** is any number of\n"
         "               spans), 'cache{tenant=b*}' (with a label), '!cache' (not), 'a|b'\n"
-        "               (one of them). Several --filter must all fit\n"
+        "               (one of them), '~^get_(a|b)' (a name on the path fits this\n"
+        "               regular expression). Several --filter must all fit\n"
         "  --top N      the first N rows only; 0: all (default: 50 on a terminal, else\n"
         "               all)\n"
+        "  --min-bytes N  only rows that have so many bytes, as 500K, and with --tree those\n"
+        "               above them\n"
         "  --sort KEY   the largest first, and shares of it. For a heap dump: inuse (bytes\n"
         "               in use, the default), alloc (bytes ever allocated), objects (in use),\n"
         "               allocs, peak (the most that was in use at once), atpeak (what was\n"

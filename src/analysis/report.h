@@ -249,6 +249,7 @@ struct report_options {
     const char *wanted;     /* columns, comma-separated; NULL: the default */
     enum report_format format;
     uint64_t top;   /* the most rows that are shown; 0 = all */
+    uint64_t min_bytes; /* rows with fewer bytes are not shown; a difference has no sign here */
     bool tree;
     bool chains; /* a row of the tree whose all is that of the only row below it shares a line with that one */
     bool exact;     /* figures in digits, without units */
@@ -289,9 +290,12 @@ const char *report_print(struct report_input *inputs, uint32_t n_inputs, const s
 /* Replaces `rows` by the differences of two profiles. */
 int report_diff(struct report_rows *rows, struct report_rows *before, struct report_rows *after);
 
-/* Puts rows in the order of a tree, and sets their depth. Leaves out all but the first `top` rows (0: none) and those above
- * them; with `chains` also those whose only row below has the same values. Rows must be sorted. */
-int report_tree_order(struct report_rows *rows, uint64_t top, bool chains);
+/* How many of the first rows are shown. Rows must be sorted. */
+uint32_t report_n_shown(const struct report_options *options, const struct report_row *rows, uint32_t n);
+
+/* Puts rows in the order of a tree, and sets their depth. Leaves out all but the rows that are shown and those above them; with
+ * `options->chains` also those whose only row below has the same values. Rows must be sorted. */
+int report_tree_order(struct report_rows *rows, const struct report_options *options);
 
 /* The heading of the last column, and its text for a row. -EBADMSG: as above. */
 const char *report_heading(const struct report_table *table);
@@ -319,6 +323,9 @@ bool report_knows_sort(const char *word);
 
 /* Whether columns or the order are of peaks. */
 bool report_wants_peaks(const struct report_options *options);
+
+/* Whether rows are sorted by bytes. */
+bool report_sorts_bytes(const struct report_table *table);
 
 /* What the rows are sorted by. */
 int64_t report_sort_value(const struct report_table *table, const struct report_row *row);

@@ -211,6 +211,12 @@ static int64_t lifetime_of(const struct report_row *row)
     return n > 0 ? in_range((double)row->values[PROFILE_LIFETIMES] * 1000 / (double)n) : 0;
 }
 
+bool report_sorts_bytes(const struct report_table *table)
+{
+    return table->sort == PROFILE_INUSE_BYTES || table->sort == PROFILE_ALLOC_BYTES || table->sort == REPORT_SORT_PEAK ||
+           table->sort == REPORT_SORT_AT_PEAK;
+}
+
 int64_t report_sort_value(const struct report_table *table, const struct report_row *row)
 {
     switch (table->sort) {
@@ -300,6 +306,8 @@ const char *report_columns_find(struct report_table *table)
         return "peaks of calls are known by whole stack, with --stacks alone; atpeak adds up, and goes with --tree and --by";
     if (table->sort >= PROFILE_N_VALUES && table->n_inputs == 2)
         return "--diff cannot be sorted by peaks or lifetimes";
+    if (table->options->min_bytes > 0 && !report_sorts_bytes(table))
+        return "--min-bytes is for bytes: it goes with --sort inuse, alloc, peak and atpeak";
     if (table->options->wanted)
         return find_wanted(table);
     for (const struct report_column *column = all_columns(table); column->word; column++)

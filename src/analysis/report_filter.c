@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Expressions of --filter: 'cache', 'request > * > cache', 'cache{tenant=b*}', '!cache', 'a|b'.
+/* Expressions of --filter: 'cache', 'request > * > cache', 'cache{tenant=b*}', '!cache', 'a|b', '~^Sessions::(get|put)$'.
  *
  * A term fits a context if its names are on the context's path, one below the other, and all of its labels are among the
  * context's. A name or value is a pattern with `*`; the name `**` stands for any number of names. An expression has terms with
- * `|` between them, of which one must fit; one that begins with `!` must not fit.
+ * `|` between them, of which one must fit; one that begins with `!` must not fit. An expression that begins with `~` or `!~` is one
+ * regular expression, which fits a context if it fits a name on the path.
  */
+#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +29,17 @@ struct term {
     struct label_term labels[MAX_PARTS];
 };
 
+/* Many contexts have the same names, so it is kept which of these fit. */
+struct regular {
+    regex_t expression;
+    bool negated, is_compiled;
+    struct hash_table known; /* by the hash of a name: whether it fits */
+};
+
 struct report_filter {
     struct report_filter *next;
     struct term *terms;
+    struct regular *regular; /* NULL: it has terms */
     char text[]; /* the strings of the terms */
 };
 
@@ -94,6 +104,20 @@ static const char *read_term(struct term *term, char *text)
     return error;
 }
 
+static const char *read_regular(struct report_filter *filter, const char *text, bool negated)
+{
+    static char reason[256];
+    struct regular *r = filter->regular = calloc(1, sizeof *r);
+    if (!r)
+        return "out of memory";
+    int error = regcomp(&r->expression, text, REG_EXTENDED | REG_NOSUB);
+    r->negated = negated;
+    r->is_compiled = error == 0;
+    if (error != 0)
+        regerror(error, &r->expression, reason, sizeof reason);
+    return error != 0 ? reason : text[0] == '\0' ? "a regular expression is missing" : NULL;
+}
+
 const char *report_filter_add(struct report_filter **filter, const char *text)
 {
     size_t bytes = strlen(text) + 1;
@@ -104,6 +128,9 @@ const char *report_filter_add(struct report_filter **filter, const char *text)
     *added = (struct report_filter){.next = *filter};
     memcpy(added->text, text, bytes);
     *filter = added;
+    bool negated = text[0] == '!';
+    if (text[negated] == '~')
+        return read_regular(added, text + negated + 1, negated);
     for (char *at = added->text, *next; at && !error; at = next) {
         next = strchr(at, '|');
         if (next)
@@ -126,27 +153,42 @@ void report_filter_free(struct report_filter *filter)
             after = term->next;
             free(term);
         }
+        if (filter->regular && filter->regular->is_compiled)
+            regfree(&filter->regular->expression);
+        if (filter->regular)
+            hash_free(&filter->regular->known);
+        free(filter->regular);
         free(filter);
     }
 }
 
 /* --- Comparing ------------------------------------------------------------------------------------------------------- */
 
-static bool fits(const char *pattern, const struct profile *profile, int64_t index)
+static void read_string(char text[NAME_BYTES], const struct profile *profile, int64_t index)
 {
-    char text[NAME_BYTES];
     ProtobufCBinaryData string = profile_string(profile, index);
-    size_t n = string.len < sizeof text - 1 ? string.len : sizeof text - 1;
+    size_t n = string.len < NAME_BYTES - 1 ? string.len : NAME_BYTES - 1;
     if (n > 0)
         memcpy(text, string.data, n);
     text[n] = '\0';
+}
+
+static bool fits(const char *pattern, const struct profile *profile, int64_t index)
+{
+    char text[NAME_BYTES];
+    read_string(text, profile, index);
     return pattern_fits(pattern, text);
+}
+
+static int64_t name_of(const struct profile *profile, uint64_t location)
+{
+    const JespanPprof__Function *function = profile_function(profile, report_outer_function(profile, location));
+    return function ? function->name : 0;
 }
 
 static bool fits_frame(const char *pattern, const struct profile *profile, uint64_t location)
 {
-    const JespanPprof__Function *function = profile_function(profile, report_outer_function(profile, location));
-    return fits(pattern, profile, function ? function->name : 0);
+    return fits(pattern, profile, name_of(profile, location));
 }
 
 /* Whether the names fit the path from frame `at` inwards; frame 0 is the leaf. On a mismatch, the last `**` takes a frame more. */
@@ -201,10 +243,32 @@ static bool fits_labels(const struct term *term, const struct profile *profile, 
     return true;
 }
 
+/* Without memory, a name is compared each time. */
+static bool fits_name(struct regular *r, const struct report_input *input, int64_t name)
+{
+    char text[NAME_BYTES];
+    uint64_t hash = report_string_hash(input, name);
+    const uint64_t *known = hash_find(&r->known, hash);
+    if (known)
+        return *known;
+    read_string(text, &input->profile, name);
+    bool found = regexec(&r->expression, text, 0, NULL, 0) == 0;
+    (void)hash_add(&r->known, hash, found);
+    return found;
+}
+
+static bool fits_regular(struct regular *r, const struct report_input *input, const JespanPprof__Sample *sample)
+{
+    bool found = false;
+    for (size_t i = 0; i < sample->n_location_id && !found; i++)
+        found = fits_name(r, input, name_of(&input->profile, sample->location_id[i]));
+    return found != r->negated;
+}
+
 bool report_filter_fits(const struct report_filter *filter, const struct report_input *input, const JespanPprof__Sample *sample)
 {
     for (; filter; filter = filter->next) {
-        bool found = false;
+        bool found = filter->regular && fits_regular(filter->regular, input, sample);
         for (const struct term *term = filter->terms; term && !found; term = term->next)
             found = term->negated != (fits_labels(term, &input->profile, sample) && fits_anywhere(term, &input->profile, sample));
         if (!found)

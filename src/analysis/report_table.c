@@ -37,6 +37,19 @@ static int by_loss(const void *a, const void *b)
     return left->key != right->key ? (left->key > right->key) - (left->key < right->key) : by_key(a, b);
 }
 
+static uint64_t magnitude(int64_t key)
+{
+    return key < 0 ? 0 - (uint64_t)key : (uint64_t)key;
+}
+
+uint32_t report_n_shown(const struct report_options *options, const struct report_row *rows, uint32_t n)
+{
+    uint32_t shown = options->top == 0 || options->top > n ? n : (uint32_t)options->top;
+    while (shown > 0 && magnitude(rows[shown - 1].key) < options->min_bytes)
+        shown--;
+    return shown;
+}
+
 /* A tree's rows are found again by their number after they were sorted. */
 static int sort_rows(struct report_table *table)
 {
@@ -49,16 +62,15 @@ static int sort_rows(struct report_table *table)
     next_value = report_next_value(table->kind);
     if (rows->n > 0)
         qsort(rows->items, rows->n, sizeof *rows->items, by_key);
-    return table->options->tree ? report_tree_order(rows, table->options->top, table->options->chains) : 0;
+    return table->options->tree ? report_tree_order(rows, table->options) : 0;
 }
 
 static void add_section(struct report_table *table, const char *word, uint32_t first, uint32_t n)
 {
     struct report_section *section = &table->sections[table->n_sections++];
-    uint64_t top = table->options->top;
-    bool all = top == 0 || top > n || table->options->tree;
+    uint32_t shown = table->options->tree ? n : report_n_shown(table->options, &table->rows.items[first], n);
     *section = (struct report_section){.word = word, .first = first, .n = n + table->rows.n_left_out,
-                                       .n_shown = all ? n : (uint32_t)top, .hidden = table->rows.left_out};
+                                       .n_shown = shown, .hidden = table->rows.left_out};
     for (uint32_t i = section->n_shown; i < n; i++) {
         const struct report_row *row = &table->rows.items[first + i];
         report_row_add(&section->hidden, row->values, -1);

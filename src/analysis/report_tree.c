@@ -12,10 +12,9 @@ struct links {
     bool shown;
 };
 
-/* Marks the first `top` rows, and all above them. */
-static void mark(const struct report_rows *rows, struct links *links, uint64_t top)
+/* Marks the first `n` rows, and all above them. */
+static void mark(const struct report_rows *rows, struct links *links, uint32_t n)
 {
-    uint32_t n = top == 0 || top > rows->n ? rows->n : (uint32_t)top;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t row = i; row != REPORT_NONE && !links[row].shown; row = rows->items[row].parent)
             links[row].shown = true;
@@ -116,16 +115,16 @@ static int join_chains(struct report_rows *rows)
     return 0;
 }
 
-int report_tree_order(struct report_rows *rows, uint64_t top, bool chains)
+int report_tree_order(struct report_rows *rows, const struct report_options *options)
 {
     struct links *links = malloc(((size_t)rows->n + 1) * sizeof *links);
     struct report_row *ordered = malloc(((size_t)rows->n + 1) * sizeof *ordered);
     int error = links && ordered ? renumber(rows) : -ENOMEM;
-    if (error == 0 && chains)
+    if (error == 0 && options->chains)
         error = join_chains(rows);
     if (error == 0) {
         link_children(rows, links);
-        mark(rows, links, top);
+        mark(rows, links, report_n_shown(options, rows->items, rows->n));
         uint32_t n = walk(rows, links, ordered);
         struct report_row *sorted = rows->items;
         rows->items = ordered;

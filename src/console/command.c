@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct command *running;
 
@@ -73,9 +75,12 @@ int cmd_no_pid(const char *word)
 
 int cmd_finish_output(void)
 {
+    bool has_failed = ferror(stdout);
     errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    if (fflush(stdout) == 0 && !has_failed)
         return 0;
+    if (errno == 0 && write(STDOUT_FILENO, "\n", 1) > 0) /* the write that failed was earlier: another one tells the reason */
+        errno = 0;
     cmd_error("cannot write the output: %s", errno != 0 ? strerror(errno) : "write error");
     return STATUS_WRITE;
 }

@@ -245,6 +245,9 @@ FILTERS = {
     and any(k == "shard" for k, _ in s.labels),
     "!cache": lambda s: "cache" not in s.path,
     "parse|!request": lambda s: "parse" in s.path or "request" not in s.path,
+    "~^(cache|pars.)$": lambda s: "cache" in s.path or "parse" in s.path,
+    "~ch": lambda s: any("ch" in n for n in s.path),
+    "!~^[a-c].*e$": lambda s: not any(n[0] in "abc" and n[-1] == "e" for n in s.path),
 }
 
 
@@ -253,6 +256,33 @@ def check_filters(path, samples):
         expected = {key: figures(values) for key, values in grouped([s for s in samples if fits(s)], "path", False).items()}
         report = json.loads(run("--json", ALL, "--filter", text, path))
         compare(f"--filter {text!r}", {row["context"]: {k: row[k] for k in COLUMNS} for row in report["rows"]}, expected)
+
+
+def large_rows(rows, column, bound):
+    """Rows that have so many bytes, and in a tree all above these."""
+    result, depth = [], 0
+    for row in reversed(rows):
+        if row[column] >= bound or row.get("depth", 0) < depth:
+            result.append(row)
+            depth = row.get("depth", 0)
+    return result[::-1]
+
+
+def check_min_bytes(path, samples):
+    """The same rows as without a bound, but for those below it."""
+    for sort, column in ("inuse", "inuse_bytes"), ("alloc", "alloc_bytes"), ("peak", "peak_bytes"), ("atpeak", "at_peak_bytes"):
+        for options in ["--by", "path"], ["--by", "label:tenant"], ["--tree"], ["--by", "path", "--top", "5"]:
+            every = json.loads(run("--json", "--sort", sort, *options, path))
+            sizes = sorted(row[column] for row in every["rows"])
+            for bound in 1, sizes[len(sizes) // 2], sizes[-1], sizes[-1] + 1:
+                some = json.loads(run("--json", "--sort", sort, *options, "--min-bytes", str(bound), path))
+                compare(f"--min-bytes {bound} {options}", {"rows": some["rows"], "n": some["n_rows"], "total": some["total"]},
+                        {"rows": large_rows(every["rows"], column, bound), "n": every["n_rows"], "total": every["total"]})
+    bound = sorted(s.values["inuse_space"] for s in samples)[len(samples) // 2]
+    lines = run("--folded", "--min-bytes", str(bound), path).splitlines()
+    sums = [values["inuse_space"] for values in grouped(samples, "path", False).values()]
+    compare("--folded --min-bytes", {"figures": sorted(int(line.split()[-1]) for line in lines)},
+            {"figures": sorted(figure for figure in sums if figure >= bound and figure)})
 
 
 def check_diff(old_path, old, new_path, new, minutes):
@@ -268,6 +298,10 @@ def check_diff(old_path, old, new_path, new, minutes):
             actual = {row.get("context", row.get("key")): tuple(
                 row[f"inuse_bytes_{k}"] for k in ("change", "before", "after", "per_minute")) for row in report[word]}
             compare(f"--diff --by {by}: {word}", actual, rows)
+        changes = sorted(abs(row[0]) for rows in expected.values() for row in rows.values())
+        report = json.loads(run("--json", "--diff", "--by", by, "--min-bytes", str(changes[len(changes) // 2]), old_path, new_path))
+        compare(f"--diff --by {by} --min-bytes", {"changes": sorted(abs(row["inuse_bytes_change"]) for row in report["grown"] + report["shrunk"])},
+                {"changes": [change for change in changes if change >= changes[len(changes) // 2]]})
 
 
 jespan, old_path, new_path = sys.argv[1:]
@@ -277,6 +311,7 @@ old, new = ([sample for sample in samples if not has_peaks_only(sample)] for sam
 check_groups(new_path, new)
 check_tree(new_path, new)
 check_filters(new_path, new)
+check_min_bytes(new_path, new)
 check_diff(old_path, old, new_path, new, (new_time - old_time) / 60e9)
 print(f"{len(old)} and {len(new)} samples, {failures} tables differ")
 sys.exit(failures > 0)
