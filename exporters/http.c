@@ -102,6 +102,7 @@ static int open_listener(struct http_server *server)
         return -ECANCELED;
     }
     server->source.local = http_address_is_local(&address);
+    server->source.is_unix = address.socket.any.sa_family == AF_UNIX;
     say_port(server, &address);
     return 0;
 }

@@ -14,6 +14,7 @@
 struct http_source {
     const struct service_host *host;
     bool local;                  /* no other machine can connect */
+    bool is_unix;                /* who connects may open the socket's file */
     pid_t pid;                   /* of the process that it shows */
     const struct program *program; /* of the latest snapshot */
     int64_t began_ns;              /* when that program began, on CLOCK_BOOTTIME */
@@ -27,8 +28,8 @@ struct http_source {
 /* NULL: the request does not have that header or argument. */
 struct http_request {
     const char *method, *path;
-    const char *host, *authorization, *accept; /* headers */
-    const char *seconds, *format, *limit, *labels, *pid, *since; /* of the query */
+    const char *host, *authorization, *accept, *change; /* headers; `change`: X-Jespan */
+    const char *seconds, *format, *limit, *labels, *pid, *since, *mode; /* of the query */
     bool has_body, has_hosts, has_nul; /* has_hosts: more than one Host header; has_nul: the URL has a NUL */
     const struct http_start *start; /* figures of ?seconds= ago. NULL: the request asks for no difference */
 };
@@ -40,6 +41,7 @@ struct http_answer {
     const char *type; /* Content-Type */
     char file[HTTP_FILE_BYTES]; /* name under which a browser saves it. "": it shows it */
     bool is_page;     /* HTML, whose script and style have `nonce` */
+    bool may_change;  /* with status 405: the route answers POST too */
     char nonce[33];
     struct http_text body;
 };
@@ -71,9 +73,14 @@ bool http_spans_limit(const struct http_request *request, uint32_t *limit, struc
 
 void http_spans_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 
+/* Whether this service lets its clients change the process. It does where not everybody can be a client: with a token, or at a socket in
+ * the file system. */
+bool http_access_may_change(const struct http_source *source);
+
 /* Writes at most `limit` contexts, those that hold most with their descendants, and the ancestors of these. `names` says which
  * calls have names; NULL: there are no calls. Returns false if there is no memory. */
-bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit, const char *stacks, const char *names);
+bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit, const struct http_source *source,
+                      const char *names);
 
 /* The mode of stacks in the process, as `spans.stacks`. "": unknown. Valid for good. */
 const char *http_spans_stacks(const struct http_source *source);
@@ -109,6 +116,9 @@ void http_resident_answer(struct http_source *source, const struct http_request 
 /* ---- /stacks: as /spans, with the calls that allocated below the contexts ---- */
 
 void http_stacks_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+
+/* POST with ?mode=: sets which allocations are credited to stacks, as `jespan ctl PID stacks MODE`. */
+void http_stacks_switch(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 
 /* ---- The rules of `alert`, for /metrics ---- */
 
@@ -160,6 +170,7 @@ struct http_route {
     bool open;        /* needs no token */
     bool differs;     /* accepts ?seconds=, for the difference over that time */
     unsigned seconds; /* without ?seconds=. 0: no difference */
+    void (*change)(struct http_source *source, const struct http_request *request, struct http_answer *answer); /* for POST. NULL: none */
 };
 
 #define HTTP_HOST_BYTES 64 /* a longer host is neither an address nor localhost */
@@ -180,6 +191,9 @@ bool http_routes_seconds(const struct http_route *route, const struct http_reque
 /* Whether a Host header (NULL: there is none) is an IP address or localhost. A foreign web page can point its own name
  * at 127.0.0.1 and have a browser read our answers (DNS rebinding). Such requests carry that name. */
 bool http_access_host_is_local(const char *host);
+
+/* Whether the request is a POST that the route answers. */
+bool http_routes_is_change(const struct http_route *route, const struct http_request *request);
 
 /* Whether an Authorization header (NULL: there is none) has the token. A wrong token takes the same time at any
  * byte. */

@@ -112,7 +112,7 @@ static struct http_source *find(struct http_source *all, pid_t pid)
     s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    *s = (struct http_source){.host = all->host, .local = all->local, .pid = pid, .next = all->next};
+    *s = (struct http_source){.host = all->host, .local = all->local, .is_unix = all->is_unix, .pid = pid, .next = all->next};
     all->next = s;
     return s;
 }

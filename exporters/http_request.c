@@ -40,7 +40,7 @@ static void add_headers(struct MHD_Response *response, const struct http_answer 
     if (answer->status == 401)
         MHD_add_response_header(response, "WWW-Authenticate", "Bearer realm=\"jespan\"");
     if (answer->status == 405)
-        MHD_add_response_header(response, "Allow", "GET, HEAD");
+        MHD_add_response_header(response, "Allow", answer->may_change ? "GET, HEAD, POST" : "GET, HEAD");
 }
 
 /* A connection is closed after its answer, so each has one request. */
@@ -211,7 +211,7 @@ static void make_answer(struct http_server *server, const struct http_route *rou
 {
     struct http_source *source = http_processes_choose(&server->source, request, answer);
     if (source)
-        route->answer(source, request, answer);
+        (http_routes_is_change(route, request) ? route->change : route->answer)(source, request, answer);
 }
 
 static enum MHD_Result begin(struct http_server *server, struct http_connection *c, const struct http_request *request)
@@ -277,7 +277,8 @@ enum MHD_Result http_request_handle(void *cls, struct MHD_Connection *mhd, const
     char host[HTTP_HOST_BYTES];
     struct http_request request = {
         .method = method, .path = url, .host = header(mhd, "Host"), .authorization = header(mhd, "Authorization"),
-        .accept = header(mhd, "Accept"), .seconds = argument(mhd, "seconds"), .format = argument(mhd, "format"),
+        .accept = header(mhd, "Accept"), .change = header(mhd, "X-Jespan"),
+        .mode = argument(mhd, "mode"), .seconds = argument(mhd, "seconds"), .format = argument(mhd, "format"),
         .limit = argument(mhd, "limit"), .labels = argument(mhd, "labels"), .has_body = has_body(mhd),
         .has_hosts = has_hosts(mhd), .has_nul = c->has_nul, .pid = argument(mhd, "pid"), .since = argument(mhd, "since")};
     http_routes_split_target(&request, host);

@@ -75,7 +75,8 @@ static const struct http_route routes[] = {
     {"/arenas", http_arenas_answer, "span arenas: a table, or ?format=json", false, false, 0},
     {"/limits", http_limits_answer, "contexts with limits, as JSON", false, false, 0},
     {"/threads", http_threads_answer, "what each thread allocated and freed, as JSON, as `jespan threads`", false, false, 0},
-    {"/stacks", http_stacks_answer, "as /spans, with the calls that allocated, where stacks are taken, as JSON", false, false, 0},
+    {"/stacks", http_stacks_answer, "as /spans, with the calls that allocated, where stacks are taken, as JSON; POST with ?mode= switches",
+     false, false, 0, http_stacks_switch},
     {"/rss", http_resident_answer, "the parts of the resident memory, and who keeps it, as JSON, as `jespan rss`", false, false, 0},
     {"/metrics", http_metrics_answer, "memory and times by name of span, for Prometheus", false, false, 0},
     {"/debug/pprof/", answer_pprof_list, NULL, false, false, 0},
@@ -183,6 +184,25 @@ void http_routes_split_target(struct http_request *request, char host[HTTP_HOST_
     host[n] = '\0';
 }
 
+bool http_routes_is_change(const struct http_route *route, const struct http_request *request)
+{
+    return route->change && strcmp(request->method, "POST") == 0;
+}
+
+bool http_access_may_change(const struct http_source *source)
+{
+    return source->host->conf->http_token[0] != '\0' || source->is_unix;
+}
+
+/* A page of another site can have a browser send a POST, but not with this header. */
+static void check_change(const struct http_source *source, const struct http_request *request, struct http_answer *answer)
+{
+    if (!http_access_may_change(source))
+        http_answer_line(answer, 403, "changes need an http_token, or a socket in the file system");
+    else if (!request->change)
+        http_answer_line(answer, 403, "a change needs the header X-Jespan, with any value");
+}
+
 static const struct http_route *find(const char *path)
 {
     for (const struct http_route *r = routes; r < ROUTES_END; r++)
@@ -226,10 +246,13 @@ const struct http_route *http_routes_find(const struct http_source *source, cons
         http_answer_line(answer, 400, "a URL must have no NUL (%00)");
     else if (!route)
         http_answer_line(answer, 404, "there is no such page; / has a list");
+    else if (http_routes_is_change(route, request))
+        check_change(source, request, answer);
     else if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0)
-        http_answer_line(answer, 405, "only GET and HEAD are answered");
-    else if (request->has_body)
+        http_answer_line(answer, 405, route->change ? "only GET, HEAD and POST are answered" : "only GET and HEAD are answered");
+    if (answer->status == 0 && request->has_body)
         http_answer_line(answer, 413, "a request must have no body");
+    answer->may_change = route && route->change;
     return answer->status == 0 ? route : NULL;
 }
 

@@ -104,13 +104,14 @@ const char *http_spans_stacks(const struct http_source *source)
     return source->host->mallctl("spans.stacks", &mode, &bytes, NULL, 0) == 0 && mode ? mode : "";
 }
 
-static void write_head(struct http_json *to, const struct snapshot *s, const char *stacks, const char *names)
+static void write_head(struct http_json *to, const struct snapshot *s, const struct http_source *source, const char *names)
 {
     http_json_seconds(to, "time", s->time_unix_ns);
     http_json_number(to, "pid", s->pid);
     http_json_string(to, "program", http_answer_program(s));
     http_json_number(to, "resident_bytes", http_resident_bytes(s));
-    http_json_string(to, "stacks", stacks);
+    http_json_string(to, "stacks", http_spans_stacks(source));
+    http_json_word(to, "may_switch", http_access_may_change(source) ? "true" : "false");
     if (names)
         http_json_string(to, "names", names);
     write_totals(to, "all", &s->all, s->all.wall);
@@ -137,7 +138,8 @@ static uint64_t inuse_of(const struct totals *sum)
     return totals_inuse_bytes(sum);
 }
 
-bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit, const char *stacks, const char *names)
+bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit, const struct http_source *source,
+                      const char *names)
 {
     struct totals *sums = malloc((s->n_rows + (size_t)1) * sizeof *sums);
     bool *chosen = calloc(s->n_rows + (size_t)1, sizeof *chosen);
@@ -146,7 +148,7 @@ bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t l
     struct http_json json = {.to = to};
     if (done) {
         http_json_open(&json, NULL, '{');
-        write_head(&json, s, stacks, names);
+        write_head(&json, s, source, names);
         write_chosen(&json, s, sums, chosen);
         http_json_close(&json, '}');
         http_text_put(to, "\n");
@@ -176,6 +178,6 @@ void http_spans_answer(struct http_source *source, const struct http_request *re
         return;
     answer->status = 200;
     answer->type = "application/json; charset=utf-8";
-    if (!http_spans_write(&answer->body, s, limit, http_spans_stacks(source), NULL))
+    if (!http_spans_write(&answer->body, s, limit, source, NULL))
         http_answer_line(answer, 503, "there is no memory for the answer");
 }

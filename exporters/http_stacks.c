@@ -106,6 +106,36 @@ static bool add_calls(struct calls *c)
     return done;
 }
 
+/* ---- The switch ---- */
+
+/* MODE or MODE@NAMES. The process checks it too, but may do so when nobody waits for its answer any more. */
+static bool is_mode(const char *text)
+{
+    static const char *const modes[] = {"off", "sampled", "all"};
+    size_t n = strcspn(text, "@");
+    bool is_known = false;
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
+        is_known |= strlen(modes[i]) == n && strncmp(text, modes[i], n) == 0;
+    return is_known && (text[n] == '\0' || (text[n + 1] != '\0' && strncmp(text, "off", n) != 0));
+}
+
+void http_stacks_switch(struct http_source *source, const struct http_request *request, struct http_answer *answer)
+{
+    const char *mode = request->mode;
+    if (!mode || !is_mode(mode)) {
+        http_answer_line(answer, 400, "mode must be off, sampled or all, the last two perhaps with @NAME|NAME*");
+        return;
+    }
+    int error = source->host->mallctl("spans.stacks", NULL, NULL, &mode, sizeof mode);
+    bool is_set = error == 0 && strcmp(http_spans_stacks(source), mode) == 0;
+    if (error != 0)
+        http_answer_line(answer, error == EINVAL ? 400 : error == EPERM || error == EACCES ? 403 : 503, strerror(error));
+    else
+        http_answer_line(answer, is_set ? 200 : 202, is_set ? "done" : "the program does it when it next allocates");
+}
+
+/* ---- The calls ---- */
+
 void http_stacks_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer)
 {
     uint32_t limit;
@@ -119,7 +149,7 @@ void http_stacks_answer(struct http_source *source, const struct http_request *r
     c.shown.n_rows += c.n;
     answer->status = 200;
     answer->type = "application/json; charset=utf-8";
-    if (!names || !http_spans_write(&answer->body, &c.shown, limit, http_spans_stacks(source), names))
+    if (!names || !http_spans_write(&answer->body, &c.shown, limit, source, names))
         http_answer_line(answer, 503, "there is no memory for the answer");
     code_maps_free(&c.maps);
     hash_index_free(&c.index);

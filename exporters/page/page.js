@@ -1,5 +1,5 @@
 /* The page: what is shown, and where it comes from. */
-const REFRESH_MS = 3000, FIRST_NAMES_MS = 150, MAX_EVENTS = 200;
+const REFRESH_MS = 3000, SWITCHED_MS = 500, FIRST_NAMES_MS = 150, MAX_EVENTS = 200;
 const byId = (id) => document.getElementById(id);
 let source = null; /* where moments come from: moments(), the moments that there are, the last one last */
 let column = 0, figure = IN_USE, view = "table", search = "";
@@ -56,6 +56,7 @@ function draw() {
   const isFacts = view in FACTS, isPicture = view !== "table" && !isFacts;
   for (const made of document.querySelectorAll(".for-spans")) made.hidden = isFacts || (made.classList.contains("live") && !source?.live);
   byId("no-calls").hidden = isFacts || !source?.calls || source.stacks !== "off";
+  byId("takes-calls").hidden = isFacts || !source?.calls || source.stacks === "off" || !source.maySwitch;
   byId("no-names").hidden = isFacts || !source?.calls || source.stacks === "off" || source.names !== "none";
   byId("spans").hidden = byId("rest").hidden = view !== "table";
   byId("picture").hidden = !isPicture || !hasPictures;
@@ -165,6 +166,7 @@ class Live {
   withCalls = new History(); /* moments in which the calls that allocated are below each span; no samples have them */
   calls = false; /* whether these are shown */
   stacks = "";   /* the mode of stacks in the program */
+  maySwitch = false; /* whether this page may change it */
   names = "";    /* which calls have names: docs/http.md */
   namesMs = FIRST_NAMES_MS; /* until they are asked for again */
   contexts = new Contexts();
@@ -200,6 +202,19 @@ class Live {
       if (this.calls) this.takeCalls(await get("stacks"));
       this.take(spans, history, limits, arenas);
       await this.read(view);
+    } catch (error) {
+      say(this.why(error), "failed");
+    }
+  }
+
+  /* Sets which stacks the program takes. It may do so only when it next allocates. */
+  async switchStacks(mode) {
+    try {
+      const how = this.how();
+      const answer = await fetch("stacks?mode=" + mode + (this.pid && "&pid=" + this.pid), { ...how, method: "POST", headers: { ...how.headers, "X-Jespan": "1" } });
+      const text = (await answer.text()).trim();
+      say("stacks " + mode + ": " + text, answer.ok ? "" : "failed");
+      if (answer.ok) setTimeout(() => this.refresh(), SWITCHED_MS);
     } catch (error) {
       say(this.why(error), "failed");
     }
@@ -294,6 +309,10 @@ class Live {
 
   take(answer, history, limits, arenas) {
     this.stacks = answer.stacks;
+    this.maySwitch = answer.may_switch;
+    byId("mode").textContent = answer.stacks;
+    for (const made of document.querySelectorAll("#no-calls .switch")) made.hidden = !this.maySwitch;
+    for (const made of document.querySelectorAll("#no-calls .no-switch")) made.hidden = this.maySwitch;
     byId("ctl-pid").textContent = answer.pid;
     const unknown = answer.stacks === "off" && !answer.all.temporary_objects ? TEMPORARY : -1; /* counted only where stacks are taken */
     table.hide(COLUMNS.map((made) => made.figure === unknown));
@@ -353,6 +372,8 @@ byId("calls").addEventListener("change", () => {
   draw();
   source.refresh();
 });
+for (const [id, mode] of [["take-sampled", "sampled"], ["take-all", "all"], ["take-none", "off"]])
+  byId(id).addEventListener("click", () => source.switchStacks(mode));
 byId("tree").addEventListener("change", draw);
 byId("own").addEventListener("change", draw);
 byId("fold").addEventListener("click", () => table.toggleAll(shownMoment(source.moments())));

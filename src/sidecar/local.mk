@@ -15,6 +15,7 @@ sidecar_sources = \
 	%D%/served.c %D%/served.h \
 	%D%/served_push.c %D%/served_push.h \
 	%D%/sidecar.c %D%/sidecar.h \
+	%D%/stacks_ask.c %D%/stacks_ask.h \
 	%D%/watched.c %D%/watched.h \
 	src/base/dump_on.c \
 	src/base/memory_bounds.c \

@@ -26,6 +26,7 @@
 #include "sidecar/call_names.h"
 #include "sidecar/names.h"
 #include "sidecar/page.h"
+#include "sidecar/stacks_ask.h"
 
 #define STACK_BYTES ((size_t)256 * 1024)
 
@@ -109,11 +110,14 @@ static int read_events(const struct service_host *host, struct event_sink *sink)
     return readings_events(((const struct running *)host)->readings, sink);
 }
 
-/* Only the thread of HTTP asks. */
+/* Only the thread of HTTP asks. It changes which stacks are taken, and nothing else. */
 static int ask(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes)
 {
-    (void)new_bytes;
-    return new_value || !old ? EINVAL : names_answer(source, name, old, old_bytes);
+    if (!new_value)
+        return old ? names_answer(source, name, old, old_bytes) : EINVAL;
+    if (!source || old || strcmp(name, "spans.stacks") != 0 || new_bytes != sizeof(const char *))
+        return EINVAL;
+    return -stacks_ask(readings_pid(source), *(const char *const *)new_value);
 }
 
 /* ---- Start and end ---- */

@@ -8,10 +8,11 @@
 
 #include "base/clock.h"
 #include "base/die.h"
+#include "base/mailbox.h"
 #include "conf/conf.h"
 #include "report/alert_stacks.h"
 #include "report/alerts.h"
-#include "snapshot/mailbox_outside.h"
+#include "sidecar/stacks_ask.h"
 #include "snapshot/row_path.h"
 
 struct watched {
@@ -61,22 +62,6 @@ static void say(const struct served *p, const struct snapshot *s, const struct a
          number_text(pid, (uint64_t)p->pid, 10), "); ", number_text(most, news->row_bytes, 10), " in use by ", path);
 }
 
-/* Leaves the request in the process, which takes it when it next allocates. Returns 0 or a negative errno of mailbox_ask(). */
-static int ask_for_stacks(const struct served *p, const char *mode)
-{
-    struct mailbox_outside m;
-    struct mailbox_request request = {.verb = MAILBOX_SET, .name = "spans.stacks"};
-    struct mailbox_answer answer;
-    uint64_t now = clock_ns(CLOCK_MONOTONIC);
-    strcpy(request.words, mode);
-    int error = mailbox_open(&m, p->pid, now);
-    if (error)
-        return error;
-    error = mailbox_ask(&m, &request, &answer, now, MAILBOX_LEAVE);
-    mailbox_close(&m);
-    return error == -EINPROGRESS ? 0 : error ? error : -answer.error;
-}
-
 /* A forked process begins with the mode of its parent, which the sidecar may have set. */
 static void know_stacks_of_parent(struct served *p, const char *now)
 {
@@ -93,7 +78,7 @@ static void set_stacks(struct served *p, const struct alert_news *news)
     if (readings_get(p->readings, "spans.stacks", &now))
         return;
     know_stacks_of_parent(p, now.words);
-    if (!alert_stacks_wants(&p->watched->stacks, news, n_alerts, now.words, mode) || ask_for_stacks(p, mode))
+    if (!alert_stacks_wants(&p->watched->stacks, news, n_alerts, now.words, mode) || stacks_ask(p->pid, mode))
         return;
     alert_stacks_note(&p->watched->stacks, mode);
     if (strcmp(mode, conf.stacks) != 0)

@@ -35,7 +35,9 @@ compare "${pids[0]}" ""
 for path in /threads /rss /stacks; do
     status_is 200 "$path" -I
     equal "type of $path" "$(header Content-Type)" "application/json; charset=utf-8"
-    status_is 405 "$path" -X POST
+    refusal=405
+    [ "$path" != /stacks ] || refusal=403
+    status_is $refusal "$path" -X POST
     status_is 413 "$path" -X GET -d a=b
     status_is 404 "$path/"
     status_is 404 "$path?pid=1x"
@@ -82,6 +84,34 @@ for seconds in 3 6 12 24 48 96; do
     [ $((2 * took)) -ge "$seconds" ] || break
 done
 equal "a difference of two programs" "$(< "$scratch/waited")" 503
+
+# The switch of stacks, in the program itself, and in a process that a sidecar serves
+post() {
+    ask "/stacks?$1" -X POST -H 'Authorization: Bearer sesame' -H 'X-Jespan: 1'
+}
+has_mode() {
+    ask '/spans?limit=1' -H 'Authorization: Bearer sesame' > "$scratch/mode"
+    grep -q "\"stacks\":\"$1\",\"may_switch\":true" "$scratch/mode"
+}
+start env JESPAN_CONF="module_dir:$JESPAN_MODULES,http_listen:127.0.0.1:0,http_token:sesame" "$scratch/program" 10 1
+status_is 401 '/stacks?mode=all' -X POST -H 'X-Jespan: 1'
+status_is 403 '/stacks?mode=all' -X POST -H 'Authorization: Bearer sesame'
+equal "a switch in the program" "$(post mode=all@request) $(< "$scratch/status")" "done 200"
+has_mode all@request || fail_with "a switch in the program" "$scratch/mode"
+post mode=on > /dev/null
+equal "a wrong mode" "$(< "$scratch/status")" 400
+status_is 405 /stacks -X PUT -H 'Authorization: Bearer sesame'
+equal "what may be done" "$(header Allow)" "GET, HEAD, POST"
+kill "${pids[-1]}"
+start "$JESPAN_CMD" run --quiet --http 127.0.0.1:0 --conf "module_dir:$JESPAN_MODULES,http_token:sesame" -- \
+    bash -c 'echo ready; while read -r -t 0.05 < <(sleep 1) || :; do :; done'
+await has_mode off || fail_with "the program is not served" "$scratch/mode"
+post mode=sampled > "$scratch/answer"
+grep -qE '^20[02]$' "$scratch/status" || fail_with "a switch by a sidecar" "$scratch/answer"
+await has_mode sampled || fail_with "a switch by a sidecar" "$scratch/mode"
+post "mode=all&pid=1" > /dev/null
+equal "a process that is not served" "$(< "$scratch/status")" 404
+kill "${pids[-1]}"
 
 # Names of any bytes, and more threads and contexts than an answer has
 in_program[1]+=,stacks:all

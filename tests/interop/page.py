@@ -535,6 +535,20 @@ def check_token(browser, address, token):
     check(token not in browser.run("return document.documentElement.outerHTML"), "the token is shown")
 
 
+def check_switch(browser):
+    """With a token, the page has the program take stacks, and take no more."""
+    browser.click("#calls")
+    wait_for("the switch", lambda: "Take them, for all that it allocates from now on" in browser.text())
+    check("jespan ctl" not in browser.text(), "the page says how to switch by a command, and has a switch")
+    browser.click("#take-all")
+    wait_for("calls", lambda: any(name.startswith("page_program+0x") for name in rows(browser)))
+    check("The program takes stacks: all." in " ".join(browser.text().split()), "the mode is not shown")
+    browser.click("#take-none")
+    wait_for("no stacks", lambda: "The program takes no stacks" in browser.text())
+    browser.click("#take-sampled")
+    wait_for("samples", lambda: "The program takes stacks: sampled." in " ".join(browser.text().split()))
+
+
 def check_flame_graph(browser, pictures, address):
     browser.open(address + "/ui/flamegraph?si=inuse_space")
     wait_for("a flame graph", lambda: all(name in browser.text() for name in SPANS))
@@ -550,6 +564,7 @@ def test(pictures, address, stacks, sidecar, closed, token, pprof):
         check_views(browser, pictures, sidecar)
         check_ends(browser, sidecar)
         check_token(browser, closed, token)
+        check_switch(browser)
     with Browser(1200, 400) as browser:
         check_flame_graph(browser, pictures, pprof)
 

@@ -50,19 +50,31 @@ static int arenas_mallctl(const char *name, void *old, size_t bytes)
     return strcmp(leaf, "resident_bytes") == 0 ? ENOENT : 0;
 }
 
+static char mode[64], wanted_mode[64];
+static bool is_asleep; /* the program takes changes later */
+
+static int stacks_mallctl(void *old, void *new_value, size_t new_bytes)
+{
+    if (!new_value) {
+        *(const char **)old = mode;
+        return 0;
+    }
+    assert_int_equal(new_bytes, sizeof(const char *));
+    snprintf(wanted_mode, sizeof wanted_mode, "%s", *(const char **)new_value);
+    if (!is_asleep)
+        strcpy(mode, wanted_mode);
+    return strchr(wanted_mode, '*') ? EPERM : 0;
+}
+
 static int no_mallctl(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes)
 {
-    (void)new_value;
-    (void)new_bytes;
+    if (strcmp(name, "spans.stacks") == 0)
+        return stacks_mallctl(old, new_value, new_bytes);
     if (strncmp(name, "spans.arenas.", 13) == 0 || strcmp(name, "epoch") == 0)
         return arenas_mallctl(name, old, old_bytes != NULL ? *old_bytes : 0);
     if (strncmp(name, "spans.alerts.", 13) == 0)
         return ENOENT;
     assert_int_equal(*old_bytes, sizeof(uint64_t));
-    if (strcmp(name, "spans.stacks") == 0) {
-        *(const char **)old = "sampled@na\"me";
-        return 0;
-    }
     *(uint64_t *)old = 42;
     return strstr(name, "pyroscope") != NULL ? ENOENT : 0;
 }
@@ -76,6 +88,9 @@ static int set_up(void **state)
     set = (struct conf){.http_max_series = 1000};
     source = (struct http_source){.host = &host, .local = true};
     n_arenas = 2;
+    strcpy(mode, "sampled@na\"me");
+    wanted_mode[0] = '\0';
+    is_asleep = false;
     made = made_snapshot("small", 0);
     return 0;
 }
@@ -102,7 +117,7 @@ static unsigned ask(struct http_request request)
         request.method = "GET";
     const struct http_route *route = http_routes_find(&source, &request, &answer);
     if (route != NULL && http_routes_seconds(route, &request, &seconds, &answer))
-        route->answer(&source, &request, &answer);
+        (http_routes_is_change(route, &request) ? route->change : route->answer)(&source, &request, &answer);
     http_text_bytes(&answer.body, "", 1);
     return answer.status;
 }
@@ -221,6 +236,52 @@ static void test_methods(void **state)
     assert_int_equal(ASK(.path = "/spans", .has_body = true), 413);
 }
 
+#define SWITCH(...) ASK(.path = "/stacks", .method = "POST", __VA_ARGS__)
+
+/* Only who has a token, or may open the socket's file, may change something; and no page of another site. */
+static void test_who_may_switch(void **state)
+{
+    (void)state;
+    assert_int_equal(SWITCH(.mode = "all", .change = "1"), 403);
+    source.is_unix = true;
+    assert_int_equal(SWITCH(.mode = "all"), 403);
+    assert_string_equal(wanted_mode, "");
+    assert_int_equal(SWITCH(.mode = "all", .change = "1"), 200);
+    assert_string_equal(mode, "all");
+    source.is_unix = false;
+    strcpy(set.http_token, "t");
+    assert_int_equal(SWITCH(.mode = "off", .change = "1"), 401);
+    assert_int_equal(SWITCH(.mode = "off", .change = "1", .authorization = "Bearer u"), 401);
+    assert_int_equal(SWITCH(.mode = "off", .authorization = "Bearer t"), 403);
+    assert_string_equal(mode, "all");
+    assert_int_equal(SWITCH(.mode = "off", .change = "", .authorization = "Bearer t"), 200);
+    assert_string_equal(mode, "off");
+}
+
+static void test_switch(void **state)
+{
+    static const char *const good[] = {"off", "all", "sampled", "all@cache*|thread:x", "sampled@a"};
+    static const char *const bad[] = {"", "on", "ALL", "all@", "off@cache", "all ", "al", "sampled@"};
+    (void)state;
+    source.is_unix = true;
+    assert_int_equal(SWITCH(.change = "1"), 400);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(SWITCH(.mode = bad[i], .change = "1"), 400);
+    assert_string_equal(wanted_mode, "");
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(SWITCH(.mode = good[i], .change = "1"), strchr(good[i], '*') ? 403 : 200);
+        assert_string_equal(wanted_mode, good[i]);
+    }
+    is_asleep = true;
+    assert_int_equal(SWITCH(.mode = "all", .change = "1"), 202);
+    assert_int_equal(SWITCH(.mode = "all", .change = "1", .has_body = true), 413);
+    assert_int_equal(ASK(.path = "/spans", .method = "POST", .change = "1", .mode = "all"), 405);
+    assert_int_equal(ASK(.path = "/stacks", .method = "PUT", .change = "1", .mode = "all"), 405);
+    assert_true(answer.may_change);
+    assert_int_equal(ASK(.path = "/stacks", .mode = "off"), 200); /* a GET changes nothing */
+    assert_string_equal(wanted_mode, "all");
+}
+
 static void test_seconds(void **state)
 {
     static const char *const wrong[] = {"", "0", "-1", "+1", "3601", "1.5", "1s", " 1", "99999999999999999999", "x"};
@@ -335,8 +396,10 @@ static const char *skip_value(const char *p, int depth)
         p = skip_string(p);
     else if ((digits = strspn(p, "0123456789.")) > 0)
         p += digits;
+    else if (strncmp(p, "true", 4) == 0)
+        p += 4;
     else
-        p = NULL;
+        p = strncmp(p, "false", 5) == 0 ? p + 5 : NULL;
     return p != NULL ? skip_space(p) : NULL;
 }
 
@@ -542,7 +605,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_host),    TEST(test_token),     TEST(test_rebinding), TEST(test_without_the_token),
-        TEST(test_paths),   TEST(test_target),  TEST(test_methods),   TEST(test_seconds),   TEST(test_no_memory),
+        TEST(test_paths),   TEST(test_target),    TEST(test_methods),   TEST(test_who_may_switch), TEST(test_switch),
+        TEST(test_seconds), TEST(test_no_memory),
         TEST(test_page),    TEST(test_spans),     TEST(test_limit),     TEST(test_hostile),
         TEST(test_metrics), TEST(test_arenas),    TEST(test_difference), TEST(test_difference_of_others),
     };
