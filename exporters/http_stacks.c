@@ -129,7 +129,8 @@ void http_stacks_switch(struct http_source *source, const struct http_request *r
     int error = source->host->mallctl("spans.stacks", NULL, NULL, &mode, sizeof mode);
     bool is_set = error == 0 && strcmp(http_spans_stacks(source), mode) == 0;
     if (error != 0)
-        http_answer_line(answer, error == EINVAL ? 400 : error == EPERM || error == EACCES ? 403 : 503, strerror(error));
+        http_answer_line(answer, error == EINVAL ? 400 : error == EPERM || error == EACCES ? 403 : 503,
+                         error == EINVAL ? "mode is too long" : strerror(error));
     else
         http_answer_line(answer, is_set ? 200 : 202, is_set ? "done" : "the program does it when it next allocates");
 }
