@@ -259,6 +259,15 @@ static int read_min_bytes(void *data, const char *word)
     return STATUS_USAGE;
 }
 
+static int read_older_than(void *data, const char *word)
+{
+    struct options *options = data;
+    if (report_duration_read(word, &options->source.older_s) && options->source.older_s > 0)
+        return 0;
+    cmd_error("--older-than: '%s' is not a time such as 90s, 10m, 2h or 1d", word);
+    return STATUS_USAGE;
+}
+
 static int read_filter(void *data, const char *text)
 {
     struct options *options = data;
@@ -275,6 +284,7 @@ static int read_options(struct options *options, int argc, char **argv)
         {"error-exitcode", .read = read_error_exitcode, .data = options},
         {"min-bytes", .read = read_min_bytes, .data = options},
         {"filter", .read = read_filter, .data = options},
+        {"older-than", .read = read_older_than, .data = options},
         {"at", .text = &options->source.at},
         {"outlived", .on = &options->source.outlived},
         {"top", .count = &options->top},
@@ -335,6 +345,8 @@ const struct command command_leaks = {
         "  --outlived           only what outlived its span: of a process, memory of contexts\n"
         "                       without an open span; of a dump that was written at exit, all\n"
         "                       that spans allocated; not of a URL\n"
+        "  --older-than AGE     of a process that runs with age_period_s, only what was allocated\n"
+        "                       in periods that began so long ago or longer: 90s, 10m, 2h, 1d\n"
         "  --filter EXPR        only spans that fit, as in 'jespan report'\n"
         "  --at TIME            the dump of a directory that was the newest then\n"
         "  --min-bytes N        only stacks that have so many bytes in use, as 500K\n"

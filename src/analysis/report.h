@@ -48,6 +48,7 @@ struct report_source {
     enum report_frames frames;
     bool peak;      /* of a directory, the newest dump of a peak, if there is one */
     bool outlived;  /* of a process, only contexts without an open span */
+    int64_t older_s; /* of a process, only memory that is so old; 0: any */
     const char *at; /* the newest file of a directory that is not younger; NULL: the newest of all */
     size_t kept_bytes; /* the most bytes of samples in memory; a file with more is read again for each pass. 0: no bound */
 };
@@ -81,6 +82,9 @@ uint64_t report_address_hash(const struct report_input *input, const JespanPprof
 
 /* Returns NULL, or the reason in words: "there is no file of that time". `path` has `bytes` bytes. report_directory.c */
 const char *report_directory_find(char *path, size_t bytes, const char *directory, const struct report_source *source);
+
+/* Reads a duration as the user writes it: "90s", "10m", "2h", "1d". Returns whether it is one. */
+bool report_duration_read(const char *word, int64_t *seconds);
 
 /* Reads a time as the user writes it: "12:04", "2026-11-24 12:04:30", "-10m", "@1789000000". Returns whether it is one. */
 bool report_time_read(const char *word, int64_t *unix_s);

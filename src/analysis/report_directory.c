@@ -13,8 +13,7 @@
 
 /* --- Times ---------------------------------------------------------------------------------------------------------- */
 
-/* "10m": so long ago */
-static bool read_ago(const char *word, int64_t *unix_s)
+bool report_duration_read(const char *word, int64_t *seconds)
 {
     static const struct {
         char unit;
@@ -27,7 +26,7 @@ static bool read_ago(const char *word, int64_t *unix_s)
         return false;
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         if (units[i].unit == end[0]) {
-            *unix_s = (int64_t)time(NULL) - n * units[i].seconds;
+            *seconds = n * units[i].seconds;
             return true;
         }
     }
@@ -63,8 +62,13 @@ static bool read_local(const char *word, int64_t *unix_s)
 bool report_time_read(const char *word, int64_t *unix_s)
 {
     char *end;
-    if (word[0] == '-')
-        return read_ago(word + 1, unix_s);
+    int64_t ago;
+    if (word[0] == '-') {
+        if (!report_duration_read(word + 1, &ago))
+            return false;
+        *unix_s = (int64_t)time(NULL) - ago;
+        return true;
+    }
     if (word[0] != '@')
         return read_local(word, unix_s);
     errno = 0;

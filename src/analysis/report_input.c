@@ -133,6 +133,10 @@ static const char *write_process(int fd, const char *word, pid_t pid, const stru
     const char *reason = pid ? outside_read(&process, pid) : outside_read_core(&process, word);
     if (reason)
         return reason;
+    if (source->older_s > 0 && !outside_keep_older(&process, (uint64_t)source->older_s * 1000000000)) {
+        outside_close(&process);
+        return "--older-than: the process knows no ages; they are known with 'jespan run --conf age_period_s:60'";
+    }
     if (source->outlived)
         outside_keep_outlived(&process);
     int error = outside_write(&process, profile, fd);
@@ -242,6 +246,8 @@ const char *report_input_read(struct report_input *input, const char *word, cons
         return "--time is for a process's number, a core, a URL or a directory";
     if (source->outlived && is_url)
         return "--outlived is for a process's number, or a dump: an answer does not say which spans are open";
+    if (source->older_s > 0 && pid == 0 && !is_core)
+        return "--older-than is for a process's number, or a core: dumps and answers do not say how old memory is";
     if (is_directory) {
         const char *reason = report_directory_find(path, sizeof path, word, source);
         return reason ? reason : read_path(input, path, source);

@@ -42,6 +42,36 @@ void outside_keep_outlived(struct outside *o)
         }
 }
 
+/* Estimates of the stacks that are left may be more than their context has in the periods that are left. */
+static void keep_stacks(const struct snapshot *s, struct snapshot_row *row, uint64_t age_ns)
+{
+    struct totals sum = {.outlived_bytes = row->totals.outlived_bytes};
+    for (uint32_t i = row->first_stack; i; i = s->stacks[i - 1].next) {
+        struct snapshot_stack *stack = (struct snapshot_stack *)(uintptr_t)&s->stacks[i - 1];
+        if (stack->oldest_ns < age_ns)
+            stack->totals = (struct totals){0};
+        totals_add(&sum, &stack->totals);
+    }
+    if (totals_inuse_bytes(&sum) > totals_inuse_bytes(&row->totals) || totals_inuse_objects(&sum) > totals_inuse_objects(&row->totals))
+        row->totals = sum;
+}
+
+bool outside_keep_older(struct outside *o, uint64_t age_ns)
+{
+    const struct snapshot *s = o->snapshot;
+    struct snapshot_row *rows = (struct snapshot_row *)(uintptr_t)s->rows;
+    if (!s->n_ages)
+        return false;
+    for (uint32_t i = 0; i < s->n_rows; i++)
+        rows[i].totals = (struct totals){.outlived_bytes = rows[i].totals.outlived_bytes};
+    for (uint32_t i = 0; i < s->n_ages; i++)
+        if (s->ages[i].oldest_ns >= age_ns)
+            totals_add(&rows[s->ages[i].row].totals, &s->ages[i].totals);
+    for (uint32_t i = 0; i < s->n_rows; i++)
+        keep_stacks(s, &rows[i], age_ns);
+    return true;
+}
+
 static const char *read_view(struct outside *o, int error)
 {
     if (error)

@@ -79,6 +79,8 @@ struct snapshot_stack {
     uint32_t frame; /* its innermost frame in the snapshot's frames; never 0 */
     uint32_t age;   /* used while the snapshot is built */
     bool sampled;   /* the figures are estimates from samples. Their sum is never more than what the row has */
+    uint64_t oldest_ns; /* as in snapshot_age: of the period in which it allocated. 0: ages are not known. A stack that allocated in several
+                         * periods is there for each */
     struct totals totals; /* of memory; no times */
     uint64_t peak_bytes, at_peak_bytes; /* as in snapshot_peaks. They are part of what the row has */
 };

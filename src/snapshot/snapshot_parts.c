@@ -54,6 +54,7 @@ static void fold(struct snapshot_builder *b, struct snapshot_stack *stack)
     if (stack->age) {
         struct snapshot_age *age = &b->ages[stack->age - 1];
         stack->row = age->row;
+        stack->oldest_ns = age->oldest_ns;
         stack->age = 0;
         if (age->row != NO_ROW)
             totals_add(&age->totals, &stack->totals);

@@ -96,6 +96,7 @@ all_dump_script_tests += \
 	%D%/installed.sh \
 	%D%/job_control.sh \
 	%D%/leaks.sh \
+	%D%/leaks_older.sh \
 	%D%/leaks_server.sh \
 	%D%/outside.sh \
 	%D%/peaks_reported.sh \
