@@ -133,7 +133,7 @@ static const char *write_process(int fd, const char *word, pid_t pid, const stru
     const char *reason = pid ? outside_read(&process, pid) : outside_read_core(&process, word);
     if (reason)
         return reason;
-    if (source->older_s > 0 && !outside_keep_older(&process, (uint64_t)source->older_s * 1000000000)) {
+    if (source->older_s > 0 && !outside_keep_older(&process, source->older_s)) {
         outside_close(&process);
         return "--older-than: the process knows no ages; they are known with 'jespan run --conf age_period_s:60'";
     }

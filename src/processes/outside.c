@@ -56,8 +56,9 @@ static void keep_stacks(const struct snapshot *s, struct snapshot_row *row, uint
         row->totals = sum;
 }
 
-bool outside_keep_older(struct outside *o, uint64_t age_ns)
+bool outside_keep_older(struct outside *o, int64_t age_s)
 {
+    uint64_t age_ns = age_s < INT64_MAX / 1000000000 ? (uint64_t)age_s * 1000000000 : UINT64_MAX;
     const struct snapshot *s = o->snapshot;
     struct snapshot_row *rows = (struct snapshot_row *)(uintptr_t)s->rows;
     if (!s->n_ages)

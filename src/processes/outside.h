@@ -24,9 +24,9 @@ const char *outside_read_core(struct outside *o, const char *path);
 /* Leaves out the memory of all contexts that have an open span, and of those that are no spans. */
 void outside_keep_outlived(struct outside *o);
 
-/* Leaves out the memory that was allocated in periods (age_period_s) which began less than `age_ns` ago. False: the process knows no
+/* Leaves out the memory that was allocated in periods (age_period_s) which began less than `age_s` ago. False: the process knows no
  * ages. */
-bool outside_keep_older(struct outside *o, uint64_t age_ns);
+bool outside_keep_older(struct outside *o, int64_t age_s);
 
 /* Writes a dump to a descriptor, or to a path (dump_series_write_path()). Returns 0 or a negative errno. */
 int outside_write(const struct outside *o, enum exporter_profile profile, int fd);

@@ -79,11 +79,13 @@ for bound in 4 8 16 32 64 128; do
     took=$((SECONDS - began))
     cp out old
     leaks "$pid"
+    "$JESPAN_CMD" leaks --older-than 1000000000d "$pid" > none
     stop
     [ $((took + 2)) -ge "$bound" ] || break
 done
 equal "what is old" "$(tail -n 1 old)" "in use: 49.0 KiB in 49 objects of 1 stack"
 ! grep -q late old || fail_with "what is young counts as old" old
+equal "since before the program began" "$(cat none)" "in use: 0 B in 0 objects of 0 stacks"
 equal "all" "$(tail -n 1 out)" "in use: 57.8 KiB in 89 objects of 2 stacks"
 
 start age_period_s:0
