@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "profile/stack.h"
 #include "report.h"
 
 #define MAX_PARTS 32
@@ -29,11 +30,11 @@ struct term {
     struct label_term labels[MAX_PARTS];
 };
 
-/* Many contexts have the same names, so it is kept which of these fit. */
+/* Many contexts have the same frames, so it is kept which of these fit. */
 struct regular {
     regex_t expression;
     bool negated, is_compiled;
-    struct hash_table known; /* by the hash of a name: whether it fits */
+    struct hash_table known; /* by the hash of a frame: whether it fits */
 };
 
 struct report_filter {
@@ -180,15 +181,22 @@ static bool fits(const char *pattern, const struct profile *profile, int64_t ind
     return pattern_fits(pattern, text);
 }
 
-static int64_t name_of(const struct profile *profile, uint64_t location)
+/* The name of a frame. A call without a function has the name that reports show: "library+0x1234". */
+static void read_frame(char text[NAME_BYTES], const struct profile *profile, uint64_t id)
 {
-    const JespanPprof__Function *function = profile_function(profile, report_outer_function(profile, location));
-    return function ? function->name : 0;
+    const JespanPprof__Function *function = profile_function(profile, report_outer_function(profile, id));
+    const JespanPprof__Location *location = function ? NULL : profile_location(profile, id);
+    if (location)
+        stack_address(text, NAME_BYTES, profile, location);
+    else
+        read_string(text, profile, function ? function->name : 0);
 }
 
-static bool fits_frame(const char *pattern, const struct profile *profile, uint64_t location)
+static bool fits_frame(const char *pattern, const struct profile *profile, uint64_t id)
 {
-    return fits(pattern, profile, name_of(profile, location));
+    char text[NAME_BYTES];
+    read_frame(text, profile, id);
+    return pattern_fits(pattern, text);
 }
 
 /* Whether the names fit the path from frame `at` inwards; frame 0 is the leaf. On a mismatch, the last `**` takes a frame more. */
@@ -243,15 +251,15 @@ static bool fits_labels(const struct term *term, const struct profile *profile, 
     return true;
 }
 
-/* Without memory, a name is compared each time. */
-static bool fits_name(struct regular *r, const struct report_input *input, int64_t name)
+/* Without memory, a frame is compared each time. */
+static bool fits_once(struct regular *r, const struct report_input *input, uint64_t id)
 {
     char text[NAME_BYTES];
-    uint64_t hash = report_string_hash(input, name);
+    uint64_t hash = report_location_hash(input, id);
     const uint64_t *known = hash_find(&r->known, hash);
     if (known)
         return *known;
-    read_string(text, &input->profile, name);
+    read_frame(text, &input->profile, id);
     bool found = regexec(&r->expression, text, 0, NULL, 0) == 0;
     (void)hash_add(&r->known, hash, found);
     return found;
@@ -261,7 +269,7 @@ static bool fits_regular(struct regular *r, const struct report_input *input, co
 {
     bool found = false;
     for (size_t i = 0; i < sample->n_location_id && !found; i++)
-        found = fits_name(r, input, name_of(&input->profile, sample->location_id[i]));
+        found = fits_once(r, input, sample->location_id[i]);
     return found != r->negated;
 }
 

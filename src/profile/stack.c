@@ -76,20 +76,39 @@ ProtobufCBinaryData stack_library(const struct profile *profile, const struct st
     return profile_string(profile, mapping ? mapping->filename : 0);
 }
 
-/* Adds the text behind the last slash. */
-static void add_base_name(struct text *text, ProtobufCBinaryData path)
+/* The text behind the last slash. */
+static ProtobufCBinaryData base_name(ProtobufCBinaryData path)
 {
     size_t start = path.len;
     while (start > 0 && path.data[start - 1] != '/')
         start--;
-    if (path.len > start)
-        text_add_bytes(text, path.data + start, path.len - start, MAX_NAME_CHARS);
+    return (ProtobufCBinaryData){path.len - start, path.data + start};
+}
+
+/* Adds it. */
+static void add_base_name(struct text *text, ProtobufCBinaryData path)
+{
+    ProtobufCBinaryData name = path.len > 0 ? base_name(path) : path;
+    if (name.len > 0)
+        text_add_bytes(text, name.data, name.len, MAX_NAME_CHARS);
+}
+
+size_t stack_address(char *to, size_t bytes, const struct profile *profile, const JespanPprof__Location *location)
+{
+    const JespanPprof__Mapping *mapping = symbolize_mapping(profile, location ? location->mapping_id : 0);
+    ProtobufCBinaryData path = profile_string(profile, mapping ? mapping->filename : 0);
+    uint64_t at = location ? location->address : 0, offset = mapping ? at - mapping->memory_start + mapping->file_offset : at;
+    ProtobufCBinaryData name = path.len > 0 ? base_name(path) : path;
+    int name_bytes = name.len < bytes ? (int)name.len : (int)bytes;
+    int n = path.len > 0 ? snprintf(to, bytes, "%.*s+0x%" PRIx64, name_bytes, (const char *)name.data, offset)
+                         : snprintf(to, bytes, "0x%" PRIx64, at);
+    return (size_t)n < bytes ? (size_t)n : bytes - 1;
 }
 
 void stack_add_name(struct text *text, const struct profile *profile, const struct stack_call *call)
 {
-    ProtobufCBinaryData name = stack_function(profile, call), library = stack_library(profile, call);
-    char address[32];
+    ProtobufCBinaryData name = stack_function(profile, call);
+    char address[STACK_ADDRESS_BYTES];
     if (name.len > 0) {
         char short_text[MAX_NAME_BYTES + 1];
         size_t n = name.len < MAX_NAME_BYTES ? name.len : MAX_NAME_BYTES;
@@ -99,12 +118,7 @@ void stack_add_name(struct text *text, const struct profile *profile, const stru
         text_add_bytes(text, short_text, strlen(short_text), MAX_NAME_CHARS);
         return;
     }
-    const JespanPprof__Mapping *mapping = symbolize_mapping(profile, call->location ? call->location->mapping_id : 0);
-    uint64_t at = !call->location ? 0 : call->location->address;
-    add_base_name(text, library);
-    snprintf(address, sizeof address, "%s0x%" PRIx64, library.len > 0 ? "+" : "",
-             library.len > 0 && mapping ? at - mapping->memory_start + mapping->file_offset : at);
-    text_add(text, address);
+    text_add_bytes(text, address, stack_address(address, sizeof address, profile, call->location), MAX_NAME_CHARS);
 }
 
 void stack_add_place(struct text *text, const struct profile *profile, const struct stack_call *call)

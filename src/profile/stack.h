@@ -66,6 +66,11 @@ bool stack_is_carrier(const struct profile *profile, const struct stack_call *ca
 bool stack_names_script(ProtobufCBinaryData system_name);
 bool stack_names_carrier(ProtobufCBinaryData name);
 
+/* Writes "library+0x1234", the library's file without its directories and the offset there, or "0x1234". `location` may be NULL. Returns
+ * the bytes, without the NUL. */
+#define STACK_ADDRESS_BYTES 512
+size_t stack_address(char *to, size_t bytes, const struct profile *profile, const JespanPprof__Location *location);
+
 /* Adds "function", or "library+0x1234", or "0x1234"; and "file:line", or the library, or nothing. Files are without their
  * directories. */
 void stack_add_name(struct text *text, const struct profile *profile, const struct stack_call *call);

@@ -191,6 +191,13 @@ test_symbolize() {
     jespan leaks profile
     says "without the program" 0 "jespan: warning: $scratch/program: No such file or directory"
     grep -qE '^ +program\+0x[0-9a-f]+$' out || fail_with "no program+0x…" out
+    local unnamed all
+    unnamed=$(sed -nE 's/^ +(program\+0x[0-9a-f]+)$/\1/p' out | head -n 1) all=$(tail -n 1 out)
+    for filter in "$unnamed" 'program+0x*' "~^${unnamed/+/[+]}\$" '~m[+]0x[0-9a-f]*$'; do
+        jespan leaks --filter "$filter" profile
+        grep -q '^in use: [1-9]' out || fail_with "--filter '$filter' finds no function without a name" out
+    done
+    equal "all functions without a name" "$(tail -n 1 out)" "$all"
     mv hidden program
     cp profile same
     jespan symbolize same
