@@ -157,13 +157,18 @@ static inline uint64_t key_of(const struct thread_stacks *s, uint32_t parent, ui
     return (key ^ key >> 32) | 1;
 }
 
+static inline bool hold_entered(struct stack_hold *hold, struct stack_entered entered)
+{
+    if (unlikely(!entered.counters))
+        return false;
+    hold->stack = entered.tag;
+    hold->counters = entered.counters;
+    return true;
+}
+
 static inline bool use_child(struct thread *t, const struct stack_line *line, struct counters *counters, struct stack_hold *hold)
 {
-    if (unlikely(!counters) || unlikely(!stack_enter_cached(t, line, counters)))
-        return false;
-    hold->stack = line->context;
-    hold->counters = counters;
-    return true;
+    return hold_entered(hold, stack_enter_line(t, line, counters));
 }
 
 /* Returns true if the line decides which context the allocation is credited to, and stores the context in *hold. */
@@ -251,12 +256,7 @@ static inline bool find_by_layout(struct thread *t, struct thread_stacks *s, con
     const struct layout *l = stack_find_last(s, frame, parent | s->sampled);
     if (l && likely(use_child(t, &l->last, l->last_counters, hold)))
         return true;
-    struct stack_entered entered = enter_by_layouts(t, s, frame, parent);
-    if (unlikely(!entered.counters))
-        return false;
-    hold->stack = entered.tag;
-    hold->counters = entered.counters;
-    return true;
+    return hold_entered(hold, enter_by_layouts(t, s, frame, parent));
 }
 
 /* A second line, by which the layout leads to what a walk found. */

@@ -141,11 +141,9 @@ static bool find_row(struct function *f, uint64_t distance, struct row *found)
 {
     bool any = false;
     for (uint64_t i = 0; i < f->n_rows && !f->rows.bad; i++) {
-        struct row row;
         if (cfi_take(&f->rows, f->start_bytes) > distance)
             break;
-        take_row(&row, &f->rows);
-        *found = row;
+        take_row(found, &f->rows);
         any = true;
     }
     return any && !f->rows.bad;
@@ -208,10 +206,11 @@ void sframe_find(const struct sframe_section *section, uintptr_t pc, struct unwi
     if (!find_parts(&parts, section) || !parts.n)
         return;
     uint64_t distance = find_function(&parts, pc, &f);
-    bool has_no_rows = parts.version == 3 && !f.n_rows && !f.is_flexible && !f.rows.bad;
-    if (f.is_signal && !f.rows.bad)
+    if (f.rows.bad)
+        return;
+    if (f.is_signal)
         rule->kind = UNWIND_SIGNAL;
-    else if (has_no_rows)
+    else if (parts.version == 3 && !f.n_rows && !f.is_flexible)
         rule->kind = UNWIND_END;
     else if (!find_row(&f, distance, &row))
         return;
