@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "http_stacks.h"
+#include "stacks/stacks.h"
 
 #define MOST_CALLS 20000u /* of all stacks; deeper calls of smaller stacks count for the calls above them */
 
@@ -108,21 +109,11 @@ static bool add_calls(struct calls *c)
 
 /* ---- The switch ---- */
 
-/* MODE or MODE@NAMES. The process checks it too, but may do so when nobody waits for its answer any more. */
-static bool is_mode(const char *text)
-{
-    static const char *const modes[] = {"off", "sampled", "all"};
-    size_t n = strcspn(text, "@");
-    bool is_known = false;
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
-        is_known |= strlen(modes[i]) == n && strncmp(text, modes[i], n) == 0;
-    return is_known && (text[n] == '\0' || (text[n + 1] != '\0' && strncmp(text, "off", n) != 0));
-}
-
+/* The process checks the mode too, but may do so when nobody waits for its answer any more. */
 void http_stacks_switch(struct http_source *source, const struct http_request *request, struct http_answer *answer)
 {
-    const char *mode = request->mode;
-    if (!mode || !is_mode(mode)) {
+    const char *mode = request->mode, *names;
+    if (!mode || stacks_mode_of(mode, &names) < 0) {
         http_answer_line(answer, 400, "mode must be off, sampled or all, the last two perhaps with @NAME|NAME*");
         return;
     }

@@ -11,6 +11,7 @@
 #include "console/command.h"
 #include "console/options.h"
 #include "run.h"
+#include "stacks/stacks.h"
 
 #define MAX_INTERVAL_S (86400ul * 365)
 #define MAX_KEEP (1ul << 30)
@@ -41,10 +42,8 @@ static int check_bytes(const char *option, const char *text)
 
 int run_check_stacks(const char *option, const char *mode)
 {
-    if (!mode || strcmp(mode, "all") == 0 || strcmp(mode, "sampled") == 0 || strcmp(mode, "off") == 0)
-        return 0;
-    const char *names = strchr(mode, '@');
-    if (names && names[1] && (strncmp(mode, "all@", 4) == 0 || strncmp(mode, "sampled@", 8) == 0))
+    const char *names;
+    if (!mode || stacks_mode_of(mode, &names) >= 0)
         return 0;
     cmd_error("%s: '%s' is none of all, sampled, off, all@NAMES, sampled@NAMES", option, mode);
     return STATUS_USAGE;

@@ -3,7 +3,6 @@
 #include "stacks/stacks.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/die.h"
 #include "base/figures.h"
@@ -35,16 +34,6 @@ COLD int stacks_boot(void)
     if (!error)
         unwind_boot();
     return error;
-}
-
-int stacks_mode_of(const char *text, const char **names)
-{
-    size_t n = strcspn(text, "@");
-    *names = text[n] ? text + n + 1 : NULL;
-    for (int i = 0; i <= STACKS_ALL; i++)
-        if (strlen(stacks_mode_name((uint64_t)i)) == n && !strncmp(text, stacks_mode_name((uint64_t)i), n))
-            return *names && (!**names || i == STACKS_OFF) ? -1 : i;
-    return -1;
 }
 
 /* ---- The tree of return addresses ---- */

@@ -4,6 +4,7 @@
 #define JESPAN_STACKS_H
 
 #include <stdint.h>
+#include <string.h>
 
 #include "base/compiler.h"
 
@@ -37,6 +38,18 @@ static inline const char *stacks_mode_name(uint64_t mode)
     return mode == STACKS_ALL ? "all" : mode == STACKS_SAMPLED ? "sampled" : "off";
 }
 
+/* Reads MODE or MODE@NAMES. Returns the mode and stores where the names begin, or NULL. Returns -1 where the text is
+ * something else. The command and modules call it too, so it is inline. */
+static inline int stacks_mode_of(const char *text, const char **names)
+{
+    size_t n = strcspn(text, "@");
+    *names = text[n] ? text + n + 1 : NULL;
+    for (int i = 0; i <= STACKS_ALL; i++)
+        if (strlen(stacks_mode_name((uint64_t)i)) == n && !strncmp(text, stacks_mode_name((uint64_t)i), n))
+            return *names && (!**names || i == STACKS_OFF) ? -1 : i;
+    return -1;
+}
+
 extern INTERNAL _Atomic uint32_t stacks_mode; /* enum stacks_mode */
 extern INTERNAL _Atomic uint64_t stacks_min_bytes; /* smaller allocations have no stack */
 #define STACK_MODE_BYTES 512 /* of MODE@NAMES, with the NUL */
@@ -60,9 +73,5 @@ static inline void stacks_count(_Atomic uint64_t *counter)
 
 /* Makes the tables that all modes but STACKS_OFF need. Returns 0 or -ENOMEM. Under LOCK_TREE. */
 int stacks_boot(void);
-
-/* Reads MODE or MODE@NAMES. Returns the mode and stores where the names begin, or NULL. Returns -1 where the text is
- * something else. */
-int stacks_mode_of(const char *text, const char **names);
 
 #endif
