@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/parse.h"
 #include "console/command.h"
 #include "console/options.h"
 #include "console/text.h"
@@ -250,15 +249,6 @@ static int read_error_exitcode(void *data, const char *word)
     return STATUS_USAGE;
 }
 
-static int read_min_bytes(void *data, const char *word)
-{
-    struct options *options = data;
-    if (bytes_parse(word, &options->min_bytes) == 0)
-        return 0;
-    cmd_error("--min-bytes: '%s' is not a number of bytes such as 500K", word);
-    return STATUS_USAGE;
-}
-
 static int read_older_than(void *data, const char *word)
 {
     struct options *options = data;
@@ -268,22 +258,13 @@ static int read_older_than(void *data, const char *word)
     return STATUS_USAGE;
 }
 
-static int read_filter(void *data, const char *text)
-{
-    struct options *options = data;
-    const char *reason = report_filter_add(&options->filter, text);
-    if (reason)
-        cmd_error("--filter: '%s': %s", text, reason);
-    return reason ? STATUS_USAGE : 0;
-}
-
 static int read_options(struct options *options, int argc, char **argv)
 {
     const struct cmd_option rows[] = {
         {"suppressions", .read = read_suppressions, .data = options},
         {"error-exitcode", .read = read_error_exitcode, .data = options},
-        {"min-bytes", .read = read_min_bytes, .data = options},
-        {"filter", .read = read_filter, .data = options},
+        {"min-bytes", .bytes = &options->min_bytes},
+        {"filter", .read = report_filter_read, .data = &options->filter},
         {"older-than", .read = read_older_than, .data = options},
         {"at", .text = &options->source.at},
         {"outlived", .on = &options->source.outlived},

@@ -13,7 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/parse.h"
 #include "console/command.h"
 #include "console/options.h"
 #include "console/text.h"
@@ -58,15 +57,6 @@ struct words {
     bool diff, pager, peak;
 };
 
-static int read_min_bytes(void *data, const char *word)
-{
-    struct report_options *options = data;
-    if (bytes_parse(word, &options->min_bytes) == 0)
-        return 0;
-    cmd_error("--min-bytes: '%s' is not a number of bytes such as 500K", word);
-    return STATUS_USAGE;
-}
-
 /* The kind of profile is not known yet. */
 static int read_sort(void *data, const char *word)
 {
@@ -87,24 +77,14 @@ static int read_by(void *data, const char *word)
     return STATUS_USAGE;
 }
 
-static int read_filter(void *data, const char *text)
-{
-    struct words *words = data;
-    const char *reason = report_filter_add(&words->filter, text);
-    if (!reason)
-        return 0;
-    cmd_error("--filter: '%s': %s", text, reason);
-    return STATUS_USAGE;
-}
-
 static int read_options(struct report_options *options, struct words *words, int argc, char **argv)
 {
     const struct cmd_option rows[] = {
         {"sort", .read = read_sort, .data = options},
         {"top", .count = &options->top},
-        {"min-bytes", .read = read_min_bytes, .data = options},
+        {"min-bytes", .bytes = &options->min_bytes},
         {"by", .read = read_by, .data = words},
-        {"filter", .read = read_filter, .data = words},
+        {"filter", .read = report_filter_read, .data = &words->filter},
         {"at", .text = &words->source.at},
         {"columns", .text = &options->wanted},
         {"tree", .on = &options->tree},

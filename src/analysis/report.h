@@ -104,6 +104,10 @@ struct report_filter;
 
 /* Adds an expression, which must hold beside those before. Returns NULL, or the reason in words. `text` must stay. */
 const char *report_filter_add(struct report_filter **filter, const char *text);
+
+/* The same for an option: `filter` is a struct report_filter **. Returns 0, or prints an error and returns STATUS_USAGE. */
+int report_filter_read(void *filter, const char *text);
+
 bool report_filter_fits(const struct report_filter *filter, const struct report_input *input, const JespanPprof__Sample *sample);
 void report_filter_free(struct report_filter *filter);
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "console/command.h"
 #include "profile/stack.h"
 #include "report.h"
 
@@ -144,6 +145,14 @@ const char *report_filter_add(struct report_filter **filter, const char *text)
         error = read_term(term, at);
     }
     return error;
+}
+
+int report_filter_read(void *filter, const char *text)
+{
+    const char *reason = report_filter_add(filter, text);
+    if (reason)
+        cmd_error("--filter: '%s': %s", text, reason);
+    return reason ? STATUS_USAGE : 0;
 }
 
 void report_filter_free(struct report_filter *filter)

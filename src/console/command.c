@@ -79,8 +79,7 @@ int cmd_finish_output(void)
     errno = 0;
     if (fflush(stdout) == 0 && !has_failed)
         return 0;
-    if (errno == 0 && write(STDOUT_FILENO, "\n", 1) > 0) /* the write that failed was earlier: another one tells the reason */
-        errno = 0;
-    cmd_error("cannot write the output: %s", errno != 0 ? strerror(errno) : "write error");
+    bool is_over = errno == 0 && write(STDOUT_FILENO, "\n", 1) > 0; /* a write that failed earlier: another one tells the reason */
+    cmd_error("cannot write the output: %s", is_over ? "write error" : strerror(errno));
     return STATUS_WRITE;
 }

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/parse.h"
 #include "command.h"
 
 #define MAX_OPTIONS 32 /* below all letters */
@@ -27,7 +28,7 @@ struct table {
 
 static int argument(const struct cmd_option *row)
 {
-    return row->unset ? optional_argument : row->text || row->count || row->read ? required_argument : no_argument;
+    return row->unset ? optional_argument : row->text || row->count || row->bytes || row->read ? required_argument : no_argument;
 }
 
 /* A + before the letters ends the options at the first other word; a : tells a missing value from an unknown option. */
@@ -89,6 +90,14 @@ int cmd_count(const char *option, const char *word, uint64_t *count)
     return STATUS_USAGE;
 }
 
+static int read_bytes(const char *option, const char *word, uint64_t *bytes)
+{
+    if (bytes_parse(word, bytes) == 0)
+        return 0;
+    cmd_error("%s: '%s' is not a number of bytes such as 500K", option, word);
+    return STATUS_USAGE;
+}
+
 static int read_choice(const struct table *t, const struct cmd_option *row)
 {
     const struct cmd_option *made = t->rows;
@@ -114,7 +123,7 @@ static int read_row(const struct table *t, const struct cmd_option *row)
     if (row->text)
         *row->text = optarg ? optarg : row->unset;
     snprintf(name, sizeof name, "--%s", row->name);
-    int status = row->count ? cmd_count(name, optarg, row->count) : 0;
+    int status = row->count ? cmd_count(name, optarg, row->count) : row->bytes ? read_bytes(name, optarg, row->bytes) : 0;
     return status == 0 && row->read ? row->read(row->data, optarg) : status;
 }
 

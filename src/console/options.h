@@ -20,6 +20,7 @@ struct cmd_option {
     const char **text; /* becomes the value */
     const char *unset; /* may be left out: the value then. NULL: it must be given */
     uint64_t *count;   /* becomes the value, a number from 0 to UINT32_MAX */
+    uint64_t *bytes;   /* becomes the value, a number of bytes such as 500K */
     int (*read)(void *data, const char *value); /* returns 0, or prints an error and returns STATUS_USAGE */
     void *data;
 };
