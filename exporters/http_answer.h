@@ -73,10 +73,6 @@ bool http_spans_limit(const struct http_request *request, uint32_t *limit, struc
 
 void http_spans_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 
-/* Whether this service lets its clients change the process. It does where not everybody can be a client: with a token, or at a socket in
- * the file system. */
-bool http_access_may_change(const struct http_source *source);
-
 /* Writes at most `limit` contexts, those that hold most with their descendants, and the ancestors of these. `names` says which
  * calls have names; NULL: there are no calls. Returns false if there is no memory. */
 bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit, const struct http_source *source,
@@ -183,6 +179,9 @@ void http_routes_split_target(struct http_request *request, char host[HTTP_HOST_
 const struct http_route *http_routes_find(const struct http_source *source, const struct http_request *request,
                                           struct http_answer *answer);
 
+/* Whether the request is a POST that the route answers. */
+bool http_routes_is_change(const struct http_route *route, const struct http_request *request);
+
 /* Sets how long the request waits for its answer. 0: not at all. Returns false if the request is wrong, and `answer`
  * says why. */
 bool http_routes_seconds(const struct http_route *route, const struct http_request *request, unsigned *seconds,
@@ -192,8 +191,9 @@ bool http_routes_seconds(const struct http_route *route, const struct http_reque
  * at 127.0.0.1 and have a browser read our answers (DNS rebinding). Such requests carry that name. */
 bool http_access_host_is_local(const char *host);
 
-/* Whether the request is a POST that the route answers. */
-bool http_routes_is_change(const struct http_route *route, const struct http_request *request);
+/* Whether this service lets its clients change the process. It does where not everybody can be a client: with a token, or at a socket in
+ * the file system. */
+bool http_access_may_change(const struct http_source *source);
 
 /* Whether an Authorization header (NULL: there is none) has the token. A wrong token takes the same time at any
  * byte. */
