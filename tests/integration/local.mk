@@ -8,6 +8,7 @@ integration_tests += \
 	%D%/conformance \
 	%D%/credit \
 	%D%/ctl \
+	%D%/depot \
 	%D%/descriptors \
 	%D%/figures \
 	%D%/fork \
