@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Batches of freed objects that threads exchange. */
 #include "heap/depot.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <string.h>
 
@@ -16,11 +16,11 @@
 #define BYTES_MAX ((uint64_t)4 << 20)
 #define CLASS_BYTES_MAX ((uint64_t)1 << 20)
 #define RUN_BYTES_MAX ((uint64_t)512 << 10)
-#define RUN_OBJECTS_MAX 4096u /* objects that are reused in another order than they lie in lose the caches' help */
+#define RUN_OBJECTS_MAX 4096u /* small objects that are used again in another order than they lie in cost cache misses */
 #define BATCHES_MAX 2048u
 #define BATCH_OBJECTS_MIN 4u
-#define SHARDS 8u       /* of processors */
-#define TAKEN_FROM_OTHERS 3u /* a processor that has fewer batches of a class keeps them */
+#define SHARDS 8u           /* of processors */
+#define KEPT_FROM_OTHERS 2u /* batches of a class that a processor keeps to itself */
 
 struct depot depot;
 FIGURE_ROW(figure_depot, "spans.stats.depot_bytes", depot.bytes, FIGURE_NUMBER);
@@ -34,7 +34,6 @@ static uint32_t list_batches[SHARDS][CLASSES_MAX];
 static struct depot_batch *spare;
 static bool is_closed;
 
-/* The bound on bytes is that of a long run too: what a thread frees may be all in the depot. */
 bool depot_run_is_long(unsigned class)
 {
     uint64_t run = load_relaxed(&depot_run[class]);
@@ -79,7 +78,7 @@ void depot_add_run(unsigned class, uint32_t objects)
 
 bool depot_put(unsigned class, const struct free_object *objects)
 {
-    jespan_assert(!JESPAN_ASSERTIONS || lock_is_held(LOCK_DEPOT) || lock_holds_all());
+    jespan_assert(lock_is_held(LOCK_DEPOT) || lock_holds_all());
     uint32_t n = depot_batch_objects(class);
     uint64_t bytes = (uint64_t)n * class_bytes[class], in_class = load_relaxed(&depot_batches[class]) * bytes;
     if (is_closed || depot_run_is_long(class) || in_class + bytes > CLASS_BYTES_MAX || load_relaxed(&depot.bytes) + bytes > BYTES_MAX)
@@ -113,8 +112,8 @@ static uint32_t find_shard(unsigned class, uint32_t least)
 
 uint32_t depot_take(unsigned class, struct free_object *objects, bool is_for_allocation)
 {
-    jespan_assert(!JESPAN_ASSERTIONS || lock_is_held(LOCK_DEPOT) || lock_holds_all());
-    uint32_t shard = find_shard(class, is_for_allocation ? TAKEN_FROM_OTHERS : 1);
+    jespan_assert(lock_is_held(LOCK_DEPOT) || lock_holds_all());
+    uint32_t shard = find_shard(class, is_for_allocation ? KEPT_FROM_OTHERS + 1 : 1);
     if (is_for_allocation)
         depot_end_run(class);
     if (shard == SHARDS)

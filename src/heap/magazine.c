@@ -103,7 +103,7 @@ static void give_to_jemalloc(struct free_object *object, unsigned class)
     jespan_je_sdallocx(p, class_bytes[class], 0);
 }
 
-/* Removes the first `given` objects of a full magazine. Where these are at least half of them, the others are copied to
+/* Removes the first `given` objects of a magazine that had `had`. Where these are at least half of them, the others are copied to
  * memory that they do not overlap, so a forked child can do it again. */
 static void close_ranks(struct thread *t, unsigned class, uint32_t given, uint32_t had)
 {
@@ -147,7 +147,7 @@ static NOINLINE void leave_first(struct thread *t, unsigned class)
 
 /* ---- Exchange with the depot ---- */
 
-/* Puts the older half of a full magazine into the depot. */
+/* Puts the older half of a full magazine into the depot, or all of one that is half full. */
 static bool share_oldest(struct thread *t, unsigned class)
 {
     uint32_t n = depot_batch_objects(class), objects = magazine_objects(t, class);
