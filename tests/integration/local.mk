@@ -8,7 +8,6 @@ integration_tests += \
 	%D%/conformance \
 	%D%/credit \
 	%D%/ctl \
-	%D%/depot \
 	%D%/descriptors \
 	%D%/figures \
 	%D%/fork \
