@@ -23,7 +23,6 @@ enum lock_rank {
     LOCK_HEADERS,  /* header tables */
     LOCK_ORPHAN,   /* counters of threads that have no block */
     LOCK_GUARD,    /* slots of guarded objects without an object */
-    LOCK_DEPOT,    /* batches of freed objects that threads exchange */
     LOCK_META,     /* our own memory */
     LOCK_STATE,    /* the state file */
     LOCK_RANKS,

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "base/die.h"
-#include "base/lock.h"
-#include "heap/depot.h"
 #include "jemalloc/binding.h"
 
 /* The most objects of one class that a thread keeps. jemalloc's own thread cache is cut in return: jemalloc/binding.c.
@@ -103,36 +101,30 @@ static void give_to_jemalloc(struct free_object *object, unsigned class)
     jespan_je_sdallocx(p, class_bytes[class], 0);
 }
 
-/* Removes the first `given` objects of a magazine that had `had`. Where these are at least half of them, the others are copied to
+/* Removes the first `given` objects of a full magazine. Where these are at least half of them, the others are copied to
  * memory that they do not overlap, so a forked child can do it again. */
-static void close_ranks(struct thread *t, unsigned class, uint32_t given, uint32_t had)
+static void close_ranks(struct thread *t, unsigned class, uint32_t given)
 {
     struct free_object *bottom = bottom_of(t, class);
-    jespan_assert(given <= had);
-    memmove(bottom + 1, bottom + 1 + given, (had - given) * sizeof *bottom);
-    store_release(&t->magazine_top[class], bottom + (had - given));
+    uint32_t full = room_of(t, class);
+    jespan_assert(given <= full);
+    memmove(bottom + 1, bottom + 1 + given, (full - given) * sizeof *bottom);
+    store_release(&t->magazine_top[class], bottom + (full - given));
     store_release(&t->spill_class, 0);
 }
 
-/* The magazine is empty while objects leave it, since the program's own extent hooks or a signal handler may allocate. Returns its
- * bottom. */
-static struct free_object *begin_to_give(struct thread *t, unsigned class)
+/* The magazine is empty while objects go to jemalloc, since the program's own extent hooks may allocate. */
+static void give_oldest(struct thread *t, unsigned class, uint32_t n)
 {
     struct free_object *bottom = bottom_of(t, class);
     store_relaxed(&t->spill_given, 0);
     store_release(&t->spill_class, class);
     store_release(&t->magazine_top[class], bottom);
-    return bottom;
-}
-
-static void give_oldest(struct thread *t, unsigned class, uint32_t n)
-{
-    struct free_object *bottom = begin_to_give(t, class);
     for (uint32_t i = 1; i <= n; i++) {
         give_to_jemalloc(&bottom[i], class);
         store_release(&t->spill_given, i);
     }
-    close_ranks(t, class, n, room_of(t, class));
+    close_ranks(t, class, n);
 }
 
 /* Moves all objects from the first magazine to the other one. */
@@ -145,77 +137,8 @@ static NOINLINE void leave_first(struct thread *t, unsigned class)
     t->magazine_full[class] = bottom + magazine_max[class]; /* after the top: magazine_after_fork() */
 }
 
-/* ---- Exchange with the depot ---- */
-
-/* Puts the older half of a full magazine into the depot, or all of one that is half full. */
-static bool share_oldest(struct thread *t, unsigned class)
-{
-    uint32_t n = depot_batch_objects(class), objects = magazine_objects(t, class);
-    depot_add_run(class, magazine_max[class] / 2u);
-    if (!n || objects < n || !try_lock(LOCK_DEPOT))
-        return false;
-    bool is_put = depot_put(class, begin_to_give(t, class) + 1);
-    close_ranks(t, class, is_put ? n : 0, objects);
-    unlock(LOCK_DEPOT);
-    return is_put;
-}
-
-/* Takes a batch into an empty magazine. Not while its objects go to jemalloc. The caller has LOCK_DEPOT. */
-static bool take_batch(struct thread *t, unsigned class, bool is_for_allocation)
-{
-    if (load_relaxed(&t->spill_class))
-        return false;
-    struct free_object *bottom = t->magazine + bottoms.whole[class];
-    uint32_t n = depot_take(class, bottom + 1, is_for_allocation);
-    if (!n)
-        return false;
-    bottom[n + 1].p = NULL; /* see magazine_put() */
-    store_release(&t->magazine_top[class], bottom + n);
-    t->magazine_full[class] = bottom + magazine_max[class];
-    return true;
-}
-
-NOINLINE bool magazine_refill(struct thread *t, size_t class)
-{
-    if (!try_lock(LOCK_DEPOT))
-        return false;
-    bool has = take_batch(t, (unsigned)class, true);
-    unlock(LOCK_DEPOT);
-    if (has)
-        t->magazine_spills[class] = 0;
-    return has;
-}
-
-/* After a long run, each full magazine takes a batch out, to give it to jemalloc when it is full again. */
-static void take_from_long_run(struct thread *t, unsigned class)
-{
-    if (depot_has(class) && try_lock(LOCK_DEPOT)) {
-        take_batch(t, class, false);
-        unlock(LOCK_DEPOT);
-    }
-}
-
-/* The older half goes to the depot. After two times in a row, both halves go, and then each half when it is full: the thread may wait
- * next, and keep what is there. */
-static bool share(struct thread *t, unsigned class)
-{
-    uint8_t *spills = &t->magazine_spills[class];
-    if (!share_oldest(t, class))
-        return false;
-    if (*spills < MAGAZINE_SPILLS_MAX - 1)
-        ++*spills;
-    if (*spills < MAGAZINE_SPILLS_MAX - 1)
-        return true;
-    struct free_object *half = bottom_of(t, class) + depot_batch_objects(class);
-    if (load_relaxed(&t->magazine_top[class]) >= half)
-        share_oldest(t, class);
-    if (load_relaxed(&t->magazine_top[class]) <= half)
-        t->magazine_full[class] = half;
-    return true;
-}
-
-/* A thread that only frees has no use for what it keeps. Then the magazine gives all it has and keeps nothing, until an allocation finds
- * a magazine of the class empty, on any thread. */
+/* A thread that only frees has no use for what it keeps. Then the magazine gives all it has and keeps nothing, until it was empty
+ * when the thread allocated. */
 static void spill(struct thread *t, unsigned class)
 {
     if (is_first(t, t->magazine_full[class]) && magazine_max[class] > MAGAZINE_FIRST) {
@@ -224,19 +147,9 @@ static void spill(struct thread *t, unsigned class)
     }
     uint32_t full = room_of(t, class), room = magazine_max[class];
     uint8_t *spills = &t->magazine_spills[class];
-    if (*spills == MAGAZINE_SPILLS_MAX || (full < room && !*spills)) { /* an allocation has found one empty */
-        *spills = 1;
-        t->magazine_full[class] = bottom_of(t, class) + room;
-        return;
-    }
-    if (share(t, class))
-        return;
-    if (depot_has(class) && depot_run_is_long(class)) {
-        give_oldest(t, class, full);
-        take_from_long_run(t, class);
-        return;
-    }
-    if (++*spills == MAGAZINE_SPILLS_MAX) {
+    if (*spills < MAGAZINE_SPILLS_MAX)
+        ++*spills;
+    if (*spills == MAGAZINE_SPILLS_MAX) {
         room = 0;
         give_oldest(t, class, full);
     } else if (full == room) {
@@ -262,7 +175,7 @@ COLD void magazine_after_fork(struct thread *t)
     unsigned class = load_relaxed(&t->spill_class);
     uint32_t given = load_relaxed(&t->spill_given);
     if (class)
-        close_ranks(t, class, given < room_of(t, class) ? given + 1 : given, room_of(t, class));
+        close_ranks(t, class, given < room_of(t, class) ? given + 1 : given);
 }
 
 COLD void magazine_empty(struct thread *t)
@@ -272,17 +185,6 @@ COLD void magazine_empty(struct thread *t)
         while ((object = magazine_take(t, class)))
             give_to_jemalloc(object, class);
     }
-}
-
-COLD void magazine_empty_depot(struct thread *t)
-{
-    for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++)
-        for (bool has = true; has && depot_has(class);) {
-            lock(LOCK_DEPOT);
-            has = take_batch(t, class, false);
-            unlock(LOCK_DEPOT);
-            magazine_empty(t);
-        }
 }
 
 static uint64_t bytes_for_arena(struct arena_magazines *m)

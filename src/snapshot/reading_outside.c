@@ -14,7 +14,6 @@
 
 #include "base/descriptor.h"
 #include "base/meta.h"
-#include "heap/depot.h"
 #include "heap/lifetimes.h"
 #include "heap/timing.h"
 #include "snapshot/view_parts.h"
@@ -265,9 +264,6 @@ uint64_t outside_end(struct reading *r, void (*add)(void *to, uint32_t context, 
 {
     struct view_outside *o = r->view->outside;
     uint64_t pending_bytes = 0;
-    uint64_t depot_bytes_at = space_address(r->view->books.depot) + offsetof(struct depot, bytes);
-    const struct piece of_depot = {&pending_bytes, depot_bytes_at, sizeof pending_bytes};
-    (void)space_copy(&r->view->space, &of_depot, 1);
     for (struct outside_thread *t = o->threads; t < o->threads + o->n_threads; t++) {
         uint32_t sequence;
         pending_bytes += t->magazine_bytes;

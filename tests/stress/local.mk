@@ -3,7 +3,6 @@ stress_tests += \
 	%D%/alert_callback \
 	%D%/arenas \
 	%D%/async \
-	%D%/depot \
 	%D%/limits \
 	%D%/limits_model \
 	%D%/mix \

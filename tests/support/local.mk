@@ -20,7 +20,6 @@ test_support += \
 	%D%/faults.sh \
 	%D%/fetched.sh \
 	%D%/flame_svg.py \
-	%D%/give_back.h \
 	%D%/http.sh \
 	%D%/lib.sh \
 	%D%/made_root.h \
