@@ -8,19 +8,21 @@
 #include <stdint.h>
 
 #define FIGURE_NAME_BYTES 48
+#define FIGURE_SUM_BYTES 1024
 
 enum figure_kind {
     FIGURE_NUMBER,
     FIGURE_SIGNED, /* a number that reads as 0 where it is negative */
     FIGURE_LESS_1, /* the number less 1; 0 if the number is 0 */
     FIGURE_AT,     /* a pointer to a number of 8 bytes */
+    FIGURE_SUM,    /* an array of numbers of 8 bytes, some of which may be 0 */
     FIGURE_TEXT,   /* a pointer to a text that is never freed. NULL: an empty text */
 };
 
 struct figure_row {
     char name[FIGURE_NAME_BYTES]; /* begins with a dot if it is no name of mallctl */
     const volatile void *at;
-    uint32_t bytes; /* of a number: 4 or 8 */
+    uint32_t bytes; /* of a number: 4 or 8; of an array: at most FIGURE_SUM_BYTES */
     uint32_t kind;  /* enum figure_kind */
 };
 

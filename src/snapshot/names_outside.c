@@ -25,11 +25,18 @@ static int count_figures(const struct view *view, size_t *n)
     return end >= first && *n <= MAX_FIGURES ? 0 : -EBADMSG;
 }
 
+static bool has_right_bytes(const struct figure_row *row)
+{
+    if (row->kind == FIGURE_SUM)
+        return row->bytes % sizeof(uint64_t) == 0 && row->bytes <= FIGURE_SUM_BYTES;
+    return row->bytes == 4 || row->bytes == 8;
+}
+
 static int copy_figure(struct view *view, size_t i, struct figure_row *row)
 {
     int error = names_outside_copy(view, row, space_address(view->books.figures + i), sizeof *row);
     row->name[sizeof row->name - 1] = '\0';
-    return error ? error : row->bytes == 4 || row->bytes == 8 ? 0 : -EBADMSG;
+    return error ? error : has_right_bytes(row) ? 0 : -EBADMSG;
 }
 
 /* In steps, since the text may end right before memory that cannot be read. */
@@ -47,9 +54,20 @@ int names_outside_text(struct view *view, uint64_t at, struct mailbox_answer *an
     return 0;
 }
 
+static int get_sum(struct view *view, const struct figure_row *row, struct mailbox_answer *answer)
+{
+    uint64_t numbers[FIGURE_SUM_BYTES / sizeof(uint64_t)] = {0}, sum = 0;
+    int error = names_outside_copy(view, numbers, space_address(row->at), row->bytes);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        sum += numbers[i];
+    return error ? error : names_outside_number(answer, sum);
+}
+
 static int get_figure(struct view *view, const struct figure_row *row, struct mailbox_answer *answer)
 {
     uint64_t value = 0;
+    if (row->kind == FIGURE_SUM)
+        return get_sum(view, row, answer);
     int error = names_outside_copy(view, &value, space_address(row->at), row->bytes);
     if (error)
         return error;
