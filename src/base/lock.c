@@ -9,8 +9,11 @@
 
 THREAD_LOCAL unsigned locks_held;
 
-static WRITTEN_AT_FORK _Alignas(1024) pthread_mutex_t locks[LOCK_RANKS] = {
-    [0 ... LOCK_RANKS - 1] = PTHREAD_MUTEX_INITIALIZER,
+/* Each in its own cache line, and all in one page. */
+static WRITTEN_AT_FORK _Alignas(2048) struct {
+    _Alignas(CACHE_LINE_BYTES) pthread_mutex_t mutex;
+} locks[LOCK_RANKS] = {
+    [0 ... LOCK_RANKS - 1] = {PTHREAD_MUTEX_INITIALIZER},
 };
 
 /* True while this thread holds all locks. Other fork handlers run between ours, and may allocate. */
@@ -27,7 +30,7 @@ void lock(enum lock_rank rank)
     if (unlikely(forking))
         return;
     jespan_assert(!(locks_held >> rank)); /* a thread takes locks in rising rank */
-    pthread_mutex_lock(&locks[rank]);
+    pthread_mutex_lock(&locks[rank].mutex);
     note(locks_held | 1u << rank);
 }
 
@@ -35,7 +38,7 @@ bool try_lock(enum lock_rank rank)
 {
     if (unlikely(forking))
         return true;
-    bool taken = pthread_mutex_trylock(&locks[rank]) == 0;
+    bool taken = pthread_mutex_trylock(&locks[rank].mutex) == 0;
     note(locks_held | (unsigned)taken << rank);
     return taken;
 }
@@ -46,7 +49,7 @@ void unlock(enum lock_rank rank)
         return;
     jespan_assert(lock_is_held(rank));
     note(locks_held & ~(1u << rank));
-    pthread_mutex_unlock(&locks[rank]);
+    pthread_mutex_unlock(&locks[rank].mutex);
 }
 
 bool lock_holds_all(void)
@@ -58,7 +61,7 @@ COLD void lock_all_before_fork(void)
 {
     jespan_assert(!locks_held);
     for (int rank = 0; rank < LOCK_RANKS; rank++)
-        pthread_mutex_lock(&locks[rank]);
+        pthread_mutex_lock(&locks[rank].mutex);
     note((1u << LOCK_RANKS) - 1);
     forking = true;
 }
@@ -69,5 +72,5 @@ COLD void lock_release_after_fork(void)
     forking = false;
     note(0);
     for (int rank = LOCK_RANKS - 1; rank >= 0; rank--)
-        pthread_mutex_unlock(&locks[rank]);
+        pthread_mutex_unlock(&locks[rank].mutex);
 }

@@ -12,6 +12,8 @@
 
 #include "base/compiler.h"
 
+#define LOCK_DEPOTS 8u
+
 enum lock_rank {
     LOCK_BOOT,     /* first use: boot happens once */
     LOCK_ARENAS,   /* making span arenas, which calls jemalloc */
@@ -23,7 +25,8 @@ enum lock_rank {
     LOCK_HEADERS,  /* header tables */
     LOCK_ORPHAN,   /* counters of threads that have no block */
     LOCK_GUARD,    /* slots of guarded objects without an object */
-    LOCK_META,     /* our own memory */
+    LOCK_DEPOT,    /* batches of freed objects that threads exchange. The first of LOCK_DEPOTS */
+    LOCK_META = LOCK_DEPOT + LOCK_DEPOTS, /* our own memory */
     LOCK_STATE,    /* the state file */
     LOCK_RANKS,
 };

@@ -168,8 +168,10 @@ static int call_by_mib(const size_t *mib, size_t length, const struct ctl_call *
 static void give_back_before(bool concerned, const struct ctl_call *call)
 {
     struct thread *t = thread_current;
-    if (t && concerned && (call->new_value || !call->old))
+    if (t && concerned && (call->new_value || !call->old)) {
         thread_cache_flush(t);
+        magazine_empty_depot(t);
+    }
 }
 
 static bool concerns_thread_or_arena(const char *name)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ctl/ctl.h"
+#include "heap/depot.h"
 #include "heap/pagemap.h"
 #include "heap/sums.h"
 #include "jemalloc-hooks/extents.h"
@@ -71,6 +72,8 @@ static int refuse(const struct ctl_name *self, uint32_t id, const struct ctl_cal
 static int refuse_regions_arena(const struct ctl_call *call)
 {
     bool enters = call->new_value && call->new_bytes == sizeof(unsigned) && arenas_is_regions(*(const unsigned *)call->new_value);
+    if (!enters && call->new_value)
+        depot_close(); /* the thread is to have memory of this arena, not what others have freed */
     return enters ? EPERM : 0;
 }
 
@@ -91,6 +94,8 @@ static int want_number(const struct ctl_call *call)
 static int want_number_and_expect_hooks(const struct ctl_call *call)
 {
     int error = want_number(call);
+    if (!error)
+        depot_close(); /* the program means to place objects itself */
     return error ? error : expect_hooks(call);
 }
 

@@ -10,6 +10,7 @@
 #include "base/meta.h"
 #include "ctl/ctl.h"
 #include "guard/guard.h"
+#include "heap/depot.h"
 #include "heap/pagemap.h"
 #include "heap/sums.h"
 #include "heap/thread.h"
@@ -111,6 +112,8 @@ const struct ctl_name ctl_stats_names[] = {
     {"header_held_bytes", stat_value, .value = tables_held_bytes},
     /* freed by the program and kept by threads for their next allocations; jemalloc counts these bytes as allocated */
     {"pending_bytes", stat_value, .value = pending_bytes},
+    /* the part of it that threads exchange, at most 4 MiB. A write to `arena.*` or `thread.*` gives it to jemalloc */
+    {"depot_bytes", stat_value, .value = depot_bytes},
     /* mappings of jemalloc's arenas, without its own data (`stats.metadata`), as the extent hooks saw them: address
      * space; the part that is usable without a system call; the number of mappings */
     {"mapped_bytes", stat_extents, offsetof(struct extent_figures, mapped_bytes)},

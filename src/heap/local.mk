@@ -2,6 +2,7 @@
 core_sources += \
 	%D%/classes.c %D%/classes.h \
 	%D%/counters.h \
+	%D%/depot.c %D%/depot.h \
 	%D%/header.h \
 	%D%/lifetimes.h \
 	%D%/magazine.c %D%/magazine.h \

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/lock.h"
+#include "heap/depot.h"
 #include "jemalloc/binding.h"
 
 /* The most objects of one class that a thread keeps. jemalloc's own thread cache is cut in return: jemalloc/binding.c.
@@ -101,30 +103,36 @@ static void give_to_jemalloc(struct free_object *object, unsigned class)
     jespan_je_sdallocx(p, class_bytes[class], 0);
 }
 
-/* Removes the first `given` objects of a full magazine. Where these are at least half of them, the others are copied to
+/* Removes the first `given` objects of a magazine that had `had`. Where these are at least half of them, the others are copied to
  * memory that they do not overlap, so a forked child can do it again. */
-static void close_ranks(struct thread *t, unsigned class, uint32_t given)
+static void close_ranks(struct thread *t, unsigned class, uint32_t given, uint32_t had)
 {
     struct free_object *bottom = bottom_of(t, class);
-    uint32_t full = room_of(t, class);
-    jespan_assert(given <= full);
-    memmove(bottom + 1, bottom + 1 + given, (full - given) * sizeof *bottom);
-    store_release(&t->magazine_top[class], bottom + (full - given));
+    jespan_assert(given <= had);
+    memmove(bottom + 1, bottom + 1 + given, (had - given) * sizeof *bottom);
+    store_release(&t->magazine_top[class], bottom + (had - given));
     store_release(&t->spill_class, 0);
 }
 
-/* The magazine is empty while objects go to jemalloc, since the program's own extent hooks may allocate. */
-static void give_oldest(struct thread *t, unsigned class, uint32_t n)
+/* The magazine is empty while objects leave it, since the program's own extent hooks or a signal handler may allocate. Returns its
+ * bottom. */
+static struct free_object *begin_to_give(struct thread *t, unsigned class)
 {
     struct free_object *bottom = bottom_of(t, class);
     store_relaxed(&t->spill_given, 0);
     store_release(&t->spill_class, class);
     store_release(&t->magazine_top[class], bottom);
+    return bottom;
+}
+
+static void give_oldest(struct thread *t, unsigned class, uint32_t n)
+{
+    struct free_object *bottom = begin_to_give(t, class);
     for (uint32_t i = 1; i <= n; i++) {
         give_to_jemalloc(&bottom[i], class);
         store_release(&t->spill_given, i);
     }
-    close_ranks(t, class, n);
+    close_ranks(t, class, n, room_of(t, class));
 }
 
 /* Moves all objects from the first magazine to the other one. */
@@ -137,8 +145,76 @@ static NOINLINE void leave_first(struct thread *t, unsigned class)
     t->magazine_full[class] = bottom + magazine_max[class]; /* after the top: magazine_after_fork() */
 }
 
-/* A thread that only frees has no use for what it keeps. Then the magazine gives all it has and keeps nothing, until it was empty
- * when the thread allocated. */
+/* ---- Exchange with the depot ---- */
+
+/* Puts the older half of a full magazine into the depot, or all of one that is half full. */
+static bool share_oldest(struct thread *t, unsigned class)
+{
+    uint32_t n = depot_batch_objects(class), objects = magazine_objects(t, class);
+    unsigned shard = depot_shard_here();
+    depot_add_run(shard, class, magazine_max[class] / 2u);
+    if (!n || objects < n || !try_lock(LOCK_DEPOT + shard))
+        return false;
+    bool is_put = depot_put(shard, class, begin_to_give(t, class) + 1);
+    close_ranks(t, class, is_put ? n : 0, objects);
+    unlock(LOCK_DEPOT + shard);
+    return is_put;
+}
+
+/* Takes a batch into a magazine, if that is empty. An allocation that got nothing from it may have been refused by a limit. Not
+ * while its objects go to jemalloc. The caller has the shard's lock. */
+static bool take_batch(struct thread *t, unsigned class, unsigned shard)
+{
+    if (magazine_objects(t, class) || load_relaxed(&t->spill_class))
+        return false;
+    struct free_object *bottom = t->magazine + bottoms.whole[class];
+    uint32_t n = depot_take(shard, class, bottom + 1);
+    if (!n)
+        return false;
+    bottom[n + 1].p = NULL; /* see magazine_put() */
+    store_release(&t->magazine_top[class], bottom + n);
+    t->magazine_full[class] = bottom + magazine_max[class];
+    return true;
+}
+
+static bool try_take_batch(struct thread *t, unsigned class, unsigned shard)
+{
+    if (shard == DEPOT_SHARDS || !try_lock(LOCK_DEPOT + shard))
+        return false;
+    bool has = take_batch(t, class, shard);
+    unlock(LOCK_DEPOT + shard);
+    return has;
+}
+
+NOINLINE bool magazine_refill(struct thread *t, size_t class)
+{
+    bool has = try_take_batch(t, (unsigned)class, depot_find((unsigned)class));
+    if (has)
+        magazine_was_empty(t, class);
+    return has;
+}
+
+/* The older half goes to the depot. After two times in a row, both halves go, and then each half when it is full: the thread may wait
+ * next, and keep what is there. */
+static bool share(struct thread *t, unsigned class)
+{
+    uint8_t *spills = &t->magazine_spills[class];
+    if (!share_oldest(t, class))
+        return false;
+    if (*spills < MAGAZINE_SPILLS_MAX - 1)
+        ++*spills;
+    if (*spills < MAGAZINE_SPILLS_MAX - 1)
+        return true;
+    struct free_object *half = bottom_of(t, class) + depot_batch_objects(class);
+    if (load_relaxed(&t->magazine_top[class]) >= half)
+        share_oldest(t, class);
+    if (load_relaxed(&t->magazine_top[class]) <= half)
+        t->magazine_full[class] = half;
+    return true;
+}
+
+/* A thread that only frees has no use for what it keeps. Then the magazine gives all it has and keeps nothing, until an allocation finds
+ * a magazine of the class empty, on any thread. */
 static void spill(struct thread *t, unsigned class)
 {
     if (is_first(t, t->magazine_full[class]) && magazine_max[class] > MAGAZINE_FIRST) {
@@ -147,10 +223,22 @@ static void spill(struct thread *t, unsigned class)
     }
     uint32_t full = room_of(t, class), room = magazine_max[class];
     uint8_t *spills = &t->magazine_spills[class];
-    if (*spills < MAGAZINE_SPILLS_MAX)
-        ++*spills;
-    if (*spills == MAGAZINE_SPILLS_MAX) {
+    if (*spills == MAGAZINE_SPILLS_MAX || (full < room && !*spills)) { /* an allocation has found one empty */
+        *spills = 1;
+        t->magazine_full[class] = bottom_of(t, class) + room;
+        return;
+    }
+    if (share(t, class))
+        return;
+    unsigned shard = depot_find_any(class);
+    if (shard < DEPOT_SHARDS && depot_run_is_long(depot_shard_here(), class)) { /* each full magazine takes a batch out */
+        give_oldest(t, class, full);
+        try_take_batch(t, class, shard);
+        return;
+    }
+    if (++*spills == MAGAZINE_SPILLS_MAX) {
         room = 0;
+        depot_forget_want(class);
         give_oldest(t, class, full);
     } else if (full == room) {
         give_oldest(t, class, full - full / 2);
@@ -175,7 +263,7 @@ COLD void magazine_after_fork(struct thread *t)
     unsigned class = load_relaxed(&t->spill_class);
     uint32_t given = load_relaxed(&t->spill_given);
     if (class)
-        close_ranks(t, class, given < room_of(t, class) ? given + 1 : given);
+        close_ranks(t, class, given < room_of(t, class) ? given + 1 : given, room_of(t, class));
 }
 
 COLD void magazine_empty(struct thread *t)
@@ -185,6 +273,26 @@ COLD void magazine_empty(struct thread *t)
         while ((object = magazine_take(t, class)))
             give_to_jemalloc(object, class);
     }
+}
+
+/* Only as many batches as it has at first: other threads may go on putting some in. */
+static void empty_shard(struct thread *t, unsigned class, unsigned shard)
+{
+    bool has = true;
+    for (uint32_t n = load_relaxed(&depot.shards[shard].counts[class]); n && has; n--) {
+        lock(LOCK_DEPOT + shard);
+        has = take_batch(t, class, shard);
+        unlock(LOCK_DEPOT + shard);
+        magazine_empty(t);
+    }
+}
+
+COLD void magazine_empty_depot(struct thread *t)
+{
+    magazine_empty(t);
+    for (unsigned shard = 0; shard < DEPOT_SHARDS; shard++)
+        for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++)
+            empty_shard(t, class, shard);
 }
 
 static uint64_t bytes_for_arena(struct arena_magazines *m)

@@ -26,6 +26,7 @@
 #define JESPAN_MAGAZINE_H
 
 #include "heap/classes.h"
+#include "heap/depot.h"
 #include "heap/pagemap.h"
 #include "heap/thread.h"
 
@@ -82,7 +83,11 @@ HOT_INLINE struct free_object *magazine_take(struct thread *t, size_t class)
 HOT_INLINE void magazine_was_empty(struct thread *t, size_t class)
 {
     t->magazine_spills[class] = 0;
+    depot_want(class);
 }
+
+/* Takes a batch from the depot into a magazine that is empty. Returns whether it did. Leaves errno alone. */
+bool magazine_refill(struct thread *t, size_t class);
 
 /* The entry above the top. It holds the object that was taken out last, if nothing was put in since. For a full
  * magazine its pointer is NULL, and it may be the bottom entry of the next one. */
@@ -140,19 +145,21 @@ HOT_INLINE bool magazine_put(struct thread *t, size_t class, struct free_object 
 /* The times that a magazine is full until it keeps nothing, if no allocation finds it empty meanwhile. */
 #define MAGAZINE_SPILLS_MAX 3
 
-/* Whether the thread has only freed for so long that the magazine keeps nothing, and gives each object to jemalloc. */
+/* Whether the thread has only freed for so long that the magazine keeps nothing, and gives each object to jemalloc; and no other
+ * thread wants such objects. */
 HOT_INLINE bool magazine_keeps_nothing(const struct thread *t, size_t class)
 {
-    return t->magazine_spills[class] == MAGAZINE_SPILLS_MAX;
+    return t->magazine_spills[class] == MAGAZINE_SPILLS_MAX && !load_relaxed(&depot.wanted[class]);
 }
 
-/* The same for a full magazine. It gives its older half to jemalloc, or more, and keeps what was freed last, as jemalloc's
- * own caches do. Keeping the oldest objects would pin slabs all over the heap. Classes without a magazine free the object
+/* The same for a full magazine. It gives its older half to the depot, or to jemalloc, or more, and keeps what was freed last, as
+ * jemalloc's own caches do. Keeping the oldest objects would pin slabs all over the heap. Classes without a magazine free the object
  * immediately. */
 void magazine_put_in_full(struct thread *t, size_t class, struct free_object object);
 
-/* Gives all objects to jemalloc. */
+/* Gives all objects of the thread to jemalloc, or those of the depot too. */
 void magazine_empty(struct thread *t);
+void magazine_empty_depot(struct thread *t);
 
 /* To be called in a forked child, for a block whose thread does not exist there. */
 void magazine_after_fork(struct thread *t);

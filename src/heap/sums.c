@@ -61,7 +61,7 @@ static void add_buffered(struct totals *sum, const struct freed *freed)
 
 uint64_t sums_pending_bytes(void)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = depot_bytes();
     struct freed freed[FREE_BUFFER_MAX];
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
         bytes += magazine_bytes(t);

@@ -14,7 +14,7 @@
  * as much. So jemalloc's cache has as many objects of a class as one slab has, 8 to 48. When it is full, it keeps the
  * newest sixteenth of them instead of half. See docs/decisions/007 and 061. */
 #define OPTIONS                                                                                                        \
-    "lg_tcache_nslots_mul:0,tcache_nslots_small_min:8,tcache_nslots_small_max:48,lg_tcache_flush_small_div:4"
+    "lg_tcache_nslots_mul:0,tcache_nslots_small_min:8,tcache_nslots_small_max:40,lg_tcache_flush_small_div:4"
 
 #ifdef JESPAN_BINDING_SHARED
 #include <dlfcn.h>

@@ -71,7 +71,7 @@ static void *alloc_without_arena(struct thread *t, size_t size, int flags)
 {
     struct class_info info = plain_class(size, flags);
     struct free_object *object = t && info.bytes ? magazine_take(t, CODE_CLASS(info.code)) : NULL;
-    if (!object && t && info.bytes && unlikely(track_may_wait(t)) && track_flush_waiting(t, CODE_CLASS(info.code)))
+    if (!object && t && info.bytes && track_may_begin_again(t, CODE_CLASS(info.code)))
         object = magazine_take(t, CODE_CLASS(info.code));
     void *p = object ? object->p : NULL;
     if (likely(p) && unlikely(!count_small(t, object->slot, info.bytes, size)))
@@ -406,7 +406,7 @@ static COLD void *count_for_stack_slow(struct thread *t, void *p, size_t size, s
 static NOINLINE void *alloc_stack_new(struct thread *t, size_t size, size_t class, int flags, struct stack_entered stack)
 {
     void *p = NULL;
-    if (unlikely(track_may_wait(t)) && track_flush_waiting(t, class))
+    if (track_may_begin_again(t, class))
         p = reuse_for_stack(t, size, class, stack.tag, stack.counters);
     if (likely(p)) {
         leave_stack(t, p, &stack);

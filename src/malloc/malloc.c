@@ -53,17 +53,17 @@ static NOINLINE void *malloc_big(size_t size, struct thread *t)
     return likely(p) ? p : malloc_new_big(t, size);
 }
 
-/* Whether the free buffer was flushed, so that the allocation of a small object, of which the magazine had none, is to begin again: the
- * magazine may have some now, and the thread may have a policy. */
-HOT_INLINE bool flushed(struct thread *t, size_t size)
+/* Whether the allocation of a small object, of which the magazine had none, is to begin again: the magazine may have some now, and the
+ * thread may have a policy. */
+HOT_INLINE bool begins_again(struct thread *t, size_t size)
 {
-    return unlikely(track_may_wait(t)) && track_flush_waiting(t, class_number_of(size));
+    return track_may_begin_again(t, class_number_of(size));
 }
 
 /* For a small object of which the magazine has none. Separate from malloc, so that malloc's fast path needs no stack frame. */
 static NOINLINE void *malloc_new(size_t size, struct thread *t)
 {
-    if (flushed(t, size))
+    if (begins_again(t, size))
         return FAMILY(malloc)(size);
     void *p = jespan_je_malloc(size);
     return likely(track_alloc_fast(t, p, class_of(size), size)) ? p : track_alloc_slow(t, p, size);
@@ -72,7 +72,7 @@ static NOINLINE void *malloc_new(size_t size, struct thread *t)
 /* The same on a thread that takes samples, where unsampled() has counted the bytes. */
 static NOINLINE void *malloc_new_unsampled(size_t size, struct thread *t)
 {
-    if (!flushed(t, size))
+    if (!begins_again(t, size))
         return malloc_new(size, t);
     stack_context_undo_pass(t, size);
     return FAMILY(malloc)(size);
@@ -208,7 +208,7 @@ static NOINLINE void *calloc_slow(size_t n, size_t size)
     bool is_too_large = __builtin_mul_overflow(n, size, &bytes);
     if (!is_too_large && bytes > HEADER_PAGE_BYTES)
         return calloc_big(t, bytes);
-    if (!is_too_large && flushed(t, bytes))
+    if (!is_too_large && begins_again(t, bytes))
         return FAMILY(calloc)(n, size);
     void *p = jespan_je_calloc(n, size);
     if (unlikely(!p))
@@ -301,7 +301,7 @@ static NOINLINE void *aligned_slow(size_t alignment, size_t size)
     if (unlikely(!t))
         return aligned_by_policy(alignment, size);
     struct class_info info = class_of_aligned_request(alignment, size);
-    if (info.bytes && unlikely(track_may_wait(t)) && track_flush_waiting(t, CODE_CLASS(info.code)))
+    if (info.bytes && track_may_begin_again(t, CODE_CLASS(info.code)))
         return FAMILY(aligned_alloc)(alignment, size);
     void *p = jespan_je_aligned_alloc(alignment, size);
     if (unlikely(!p))

@@ -85,6 +85,13 @@ HOT_INLINE bool track_may_wait(const struct thread *t)
  * counted before it looks again. */
 bool track_flush_waiting(struct thread *t, size_t class);
 
+/* Whether the magazine of the class, which was empty, may have objects now: from the free buffer or from the depot. Then the allocation
+ * is to begin again. */
+HOT_INLINE bool track_may_begin_again(struct thread *t, size_t class)
+{
+    return (unlikely(track_may_wait(t)) && track_flush_waiting(t, class)) || magazine_refill(t, class);
+}
+
 /* Takes an object of a middle class after the thread found its magazine empty. NULL: there is none. */
 void *track_reuse_waiting(struct thread *t, size_t class, size_t requested);
 

@@ -128,10 +128,12 @@ NOINLINE bool track_flush_waiting(struct thread *t, size_t class)
 void *track_reuse_waiting(struct thread *t, size_t class, size_t requested)
 {
     magazine_was_empty(t, class);
-    if (!track_has_middle(t))
-        return NULL;
-    track_flush_any(t);
-    return track_reuse_big(t, class, requested);
+    void *p = NULL;
+    if (track_has_middle(t)) {
+        track_flush_any(t);
+        p = track_reuse_big(t, class, requested);
+    }
+    return !p && magazine_refill(t, class) ? track_reuse_big(t, class, requested) : p;
 }
 
 bool track_alloc_big(struct thread *t, void *p, size_t requested)

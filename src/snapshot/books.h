@@ -16,6 +16,7 @@
 #include "base/figures.h"
 #include "base/mailbox.h"
 #include "heap/counters.h"
+#include "heap/depot.h"
 #include "heap/pagemap.h"
 #include "heap/thread.h"
 #include "policy/arena_cache.h"
@@ -29,7 +30,7 @@
 #include "stacks/stacks.h"
 
 #define BOOKS_MAGIC "jespan\n" /* with its NUL */
-#define BOOKS_LAYOUT 9u        /* of struct books itself */
+#define BOOKS_LAYOUT 10u       /* of struct books itself */
 #define BOOKS_NOTE_NAME "jespan"
 #define BOOKS_NOTE_TYPE 1u /* the note's content is the books' address less its own: 64 bits */
 
@@ -47,6 +48,7 @@ struct books {
     struct thread *first_thread;
     const uint32_t *class_bytes; /* CLASSES_MAX */
     const uint16_t *magazine_max;
+    const struct depot *depot;
     const struct clock_state *clock;
     const enum cpu_clock_kind *cpu_clock;
     const bool *times, *lifetimes;
@@ -85,6 +87,7 @@ uint32_t books_fingerprint(void);
              sizeof(struct event_ring) + sizeof(struct event_rings) + sizeof(struct thread_past) +                     \
              (sizeof(struct limit) << 8) + (sizeof(struct span_arena) << 12) + (sizeof(struct arena_cache) << 20) +    \
              sizeof(struct alerts_shown) + (sizeof(struct alert_figures) << 16) +                                      \
+             (sizeof(struct depot) << 8) + sizeof(struct depot_batch) +                                                \
              sizeof(struct context_head) + (sizeof(struct code) << 14) + (sizeof(struct peaks) << 4) + (sizeof(struct context_peaks) << 10))
 #define FINGERPRINT_CONTEXT                                                                                            \
     FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_SIZES, context, stack), context, site), context,      \

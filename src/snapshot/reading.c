@@ -124,7 +124,7 @@ void reading_chunk(const struct reading *r, uint32_t first, struct totals sums[R
  * too. */
 uint64_t reading_end(const struct reading *r, void (*add)(void *to, uint32_t context, uint32_t bytes), void *to)
 {
-    uint64_t pending_bytes = 0;
+    uint64_t pending_bytes = depot_bytes();
     const struct freed *freed = r->freed;
     atomic_thread_fence(memory_order_acquire);
     for (const struct source *s = r->sources; s < r->sources + r->n_sources; s++) {

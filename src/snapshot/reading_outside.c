@@ -14,6 +14,7 @@
 
 #include "base/descriptor.h"
 #include "base/meta.h"
+#include "heap/depot.h"
 #include "heap/lifetimes.h"
 #include "heap/timing.h"
 #include "snapshot/view_parts.h"
@@ -259,11 +260,23 @@ int outside_chunk_of(struct view *view, uint32_t thread, uint32_t first, struct 
     return first / READING_CHUNK < view->outside->n_chunks ? add_some(view, first / READING_CHUNK, &thread, thread + 1, sums) : 0;
 }
 
+/* 0 if they cannot be read. */
+static uint64_t outside_depot_bytes(struct view *view)
+{
+    struct depot_bytes of_shards[DEPOT_SHARDS] = {0};
+    uint64_t bytes = 0;
+    const struct piece piece = {of_shards, space_address(view->books.depot) + offsetof(struct depot, bytes), sizeof of_shards};
+    (void)space_copy(&view->space, &piece, 1);
+    for (unsigned i = 0; i < DEPOT_SHARDS; i++)
+        bytes += load_relaxed(&of_shards[i].now);
+    return bytes;
+}
+
 /* As reading_end(): frees of a buffer that was flushed meanwhile are left to the counters. */
 uint64_t outside_end(struct reading *r, void (*add)(void *to, uint32_t context, uint32_t bytes), void *to)
 {
     struct view_outside *o = r->view->outside;
-    uint64_t pending_bytes = 0;
+    uint64_t pending_bytes = outside_depot_bytes(r->view);
     for (struct outside_thread *t = o->threads; t < o->threads + o->n_threads; t++) {
         uint32_t sequence;
         pending_bytes += t->magazine_bytes;

@@ -173,6 +173,7 @@ const struct books books = {
     .first_thread = &thread_orphan,
     .class_bytes = class_bytes,
     .magazine_max = magazine_max,
+    .depot = &depot,
     .clock = &clock_state,
     .cpu_clock = &cpu_clock_wanted,
     .times = &timing_is_on,

@@ -24,6 +24,7 @@ void snapshot_publish_state(void)
     state_watch(books.first_thread, offsetof(struct thread, entries_inline));
     state_watch(books.class_bytes, CLASSES_MAX * sizeof *books.class_bytes);
     state_watch(books.magazine_max, CLASSES_MAX * sizeof *books.magazine_max);
+    WATCH(books.depot);
     WATCH(books.clock);
     WATCH(books.cpu_clock);
     WATCH(books.times);

@@ -52,6 +52,40 @@ static int read_magazines(struct view_heap *h, uint64_t thread)
     return error;
 }
 
+static int read_batch(struct view_heap *h, uint64_t address)
+{
+    struct depot_batch batch;
+    const struct piece piece = {&batch, address, sizeof batch};
+    int error = space_copy(&h->view->space, &piece, 1);
+    for (uint32_t i = 0; !error && i < batch.n && i < DEPOT_BATCH_MAX && batch.class < CLASSES_MAX; i++)
+        error = add_cached(h, space_address(batch.objects[i].p), h->view->outside->class_bytes[batch.class]);
+    return error;
+}
+
+static int read_shard(struct view_heap *h, uint64_t address)
+{
+    struct depot_shard shard;
+    const struct piece piece = {&shard, address, sizeof shard};
+    int error = space_copy(&h->view->space, &piece, 1);
+    uint64_t batches = error ? 0 : space_address(load_relaxed(&shard.batches));
+    uint32_t end = batches ? load_relaxed(&shard.end) : 0;
+    if (end > MAX_OWN)
+        return -EBADMSG;
+    for (uint32_t i = 0; !error && i < end; i++)
+        error = read_batch(h, batches + i * sizeof(struct depot_batch));
+    return error || !end ? error : view_heap_add_own(h, batches, end * sizeof(struct depot_batch));
+}
+
+/* The objects that threads exchange. */
+static int read_depot(struct view_heap *h)
+{
+    uint64_t shards = space_address(h->view->books.depot) + offsetof(struct depot, shards);
+    int error = 0;
+    for (unsigned i = 0; i < DEPOT_SHARDS && !error; i++)
+        error = read_shard(h, shards + i * sizeof(struct depot_shard));
+    return error;
+}
+
 /* Objects that wait in the free buffer. Their headers still have owners, but they count as freed. */
 static int read_buffer(struct view_heap *h, uint64_t thread)
 {
@@ -158,6 +192,8 @@ int view_heap_open(struct view_heap **heap, struct view *view)
         error = outside_owners(view, &h->owners, &h->n_contexts);
     if (!error)
         error = read_threads(h);
+    if (!error)
+        error = read_depot(h);
     if (!error && !(h->contexts = meta_map(contexts_bytes(h))))
         error = -ENOMEM;
     if (!error && h->n_cached > 0)

@@ -3,6 +3,7 @@ stress_tests += \
 	%D%/alert_callback \
 	%D%/arenas \
 	%D%/async \
+	%D%/depot \
 	%D%/limits \
 	%D%/limits_model \
 	%D%/mix \

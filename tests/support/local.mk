@@ -20,6 +20,7 @@ test_support += \
 	%D%/faults.sh \
 	%D%/fetched.sh \
 	%D%/flame_svg.py \
+	%D%/give_back.h \
 	%D%/http.sh \
 	%D%/lib.sh \
 	%D%/made_root.h \
@@ -31,6 +32,7 @@ test_support += \
 	%D%/model_check.h \
 	%D%/no_memory.h \
 	%D%/objects.h \
+	%D%/one_processor.h \
 	%D%/opentelemetry.h \
 	%D%/opentelemetry.sh \
 	%D%/otel_context.py \

@@ -17,6 +17,7 @@ unit_tests += \
 	%D%/heap/test_classes \
 	%D%/heap/test_header \
 	%D%/heap/test_concurrent \
+	%D%/heap/test_depot \
 	%D%/heap/test_fork \
 	%D%/heap/test_install \
 	%D%/heap/test_magazine \

@@ -23,6 +23,11 @@ static void after_store(void);
 #define store_relaxed(p, v) (atomic_store_explicit((p), (v), memory_order_relaxed), after_store())
 #undef store_release
 #define store_release(p, v) (atomic_store_explicit((p), (v), memory_order_release), after_store())
+#include "base/lock.h"
+static bool is_locked; /* then no other thread can fork */
+#define try_lock(rank) (is_locked = try_lock(rank))
+#define lock(rank) (lock(rank), is_locked = true)
+#define unlock(rank) (unlock(rank), is_locked = false, after_store())
 #include "jemalloc/binding.h"
 #define jespan_je_sdallocx(p, bytes, flags) (jespan_je_sdallocx((p), (bytes), (flags)), after_store())
 #include "heap/magazine.c" /* so the library's copy is not linked */
@@ -30,6 +35,7 @@ static void after_store(void);
 #include "malloc/track_free.c"
 
 #include "../../support/family.h"
+#include "../../support/one_processor.h"
 
 enum { OBJECTS = 5, KEPT = 128, OBJECT_BYTES = 100, OWN_BYTES = 300, CHILD_SECONDS = 600 };
 static void *objects[OBJECTS];
@@ -48,7 +54,7 @@ static bool has_header(const void *p)
  * full magazine gives half of its objects to jemalloc, and more in a long run of frees. */
 static int lost_objects(struct thread *t)
 {
-    int kept = (int)magazine_objects(t, class), lost = 0;
+    int kept = (int)(magazine_objects(t, class) + depot_count(class) * depot_batch_objects(class)), lost = 0;
     if (magazine == TO_NONE)
         return 0;
     if (magazine == TO_EMPTY)
@@ -61,14 +67,14 @@ static int lost_objects(struct thread *t)
 /* Allocates more objects than were freed, so an object that is kept twice is returned twice. */
 static bool no_object_comes_twice(void)
 {
-    void *p[KEPT + 4 * OBJECTS];
-    for (int i = 0; i < KEPT + 4 * OBJECTS; i++) {
+    void *p[KEPT + DEPOT_BATCH_MAX + 4 * OBJECTS];
+    for (int i = 0; i < KEPT + (int)DEPOT_BATCH_MAX + 4 * OBJECTS; i++) {
         p[i] = F(malloc)(OBJECT_BYTES);
         for (int k = 0; k < i; k++)
             if (p[k] == p[i])
                 return false;
     }
-    for (int i = 0; i < KEPT + 4 * OBJECTS; i++)
+    for (int i = 0; i < KEPT + (int)DEPOT_BATCH_MAX + 4 * OBJECTS; i++)
         F(free)(p[i]);
     return true;
 }
@@ -97,7 +103,7 @@ static void after_store(void)
 {
     struct thread *t = thread_current;
     int status = -1;
-    if (!forking_after_stores)
+    if (!forking_after_stores || is_locked)
         return;
     forking_after_stores = false;
     thread_fast_set(NULL, NULL, false, false);
@@ -149,11 +155,9 @@ static void test_in_a_flush_to_the_magazine(void **state)
     free_and_flush_with_forks(2 * OBJECTS + 4, 10 * OBJECTS + 4);
 }
 
-static void test_in_a_flush_to_a_full_magazine(void **state)
+static void fill_magazine(struct thread *t)
 {
-    struct thread *t = track_thread();
     void *kept[KEPT];
-    (void)state;
     thread_cache_flush(t);
     assert_int_equal(magazine_max[class], KEPT);
     magazine = TO_FULL;
@@ -161,6 +165,24 @@ static void test_in_a_flush_to_a_full_magazine(void **state)
     allocate(kept, KEPT);
     free_and_flush(kept, KEPT);
     assert_int_equal(magazine_objects(t, class), KEPT);
+}
+
+/* The older half goes to the depot, and none is lost. */
+static void test_in_a_flush_to_the_depot(void **state)
+{
+    (void)state;
+    fill_magazine(track_thread());
+    kept_least = KEPT;
+    free_and_flush_with_forks(2 * OBJECTS + 5, 10 * OBJECTS + 10);
+    assert_int_equal(depot_count(class), 1);
+    magazine_empty_depot(track_thread());
+    depot_close();
+}
+
+static void test_in_a_flush_to_a_full_magazine(void **state)
+{
+    (void)state;
+    fill_magazine(track_thread());
     kept_least = KEPT / 2;
     free_and_flush_with_forks(KEPT + 2 * OBJECTS + 4, 2 * KEPT + 10 * OBJECTS + 4);
 }
@@ -247,13 +269,15 @@ static void test_handlers_write_two_pages(void **state)
     (void)state;
     assert_true(offsetof(struct thread, entries_inline) <= 4096);
     assert_int_equal((uintptr_t)__start_jespan_fork / 4096, ((uintptr_t)__stop_jespan_fork - 1) / 4096);
-    assert_true(__stop_jespan_fork - __start_jespan_fork <= 1024);
+    assert_true(__stop_jespan_fork - __start_jespan_fork <= 2048);
 }
 
 int main(void)
 {
+    stay_on_one_processor();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_a_flush_to_the_magazine),
+        cmocka_unit_test(test_in_a_flush_to_the_depot),
         cmocka_unit_test(test_in_a_flush_to_a_full_magazine),
         cmocka_unit_test(test_in_a_flush_to_one_that_is_only_filled),
         cmocka_unit_test(test_in_a_flush_that_fills_the_first_magazine),

@@ -10,6 +10,8 @@
 #include <cmocka.h>
 
 #include "../../support/family.h"
+#include "../../support/give_back.h"
+#include "../../support/one_processor.h"
 #include "heap/magazine.h"
 #include "heap/sums.h"
 #include "jemalloc/binding.h"
@@ -34,7 +36,7 @@ static void test_the_newest_comes_first(void **state)
     struct thread *t = track_thread();
     void *p[3];
     (void)state;
-    thread_cache_flush(t);
+    give_back(t);
     for (int i = 0; i < 3; i++)
         p[i] = F(malloc)(300);
     for (int i = 0; i < 3; i++)
@@ -58,37 +60,46 @@ static void test_bounded_in_objects_and_bytes(void **state)
     struct thread *t = track_thread();
     (void)state;
     for (unsigned class = 1; class_bytes[class]; class++) {
-        thread_cache_flush(t);
+        give_back(t);
         free_many(t, class_bytes[class], magazine_max[class] + 1);
         assert_in_range(magazine_max[class], 2, 128);
         assert_in_range(magazine_objects(t, class), magazine_max[class] / 2 + 1, magazine_max[class]);
         assert_int_equal(magazine_bytes(t), (uint64_t)magazine_objects(t, class) * class_bytes[class]);
         assert_in_range(magazine_bytes(t), 1, most_bytes(class_bytes[class]));
     }
-    thread_cache_flush(t);
+    give_back(t);
     assert_int_equal(magazine_bytes(t), 0);
 }
 
-/* A thread that only frees keeps nothing in the end. When it has allocated, it keeps all again. */
+/* Allocates and then frees so many objects of the class that the run is long. */
+static void free_long_run(struct thread *t, unsigned class)
+{
+    static void *p[4 * 4096];
+    size_t n = sizeof p / sizeof p[0] * class_bytes[class] > 4 << 20 ? (4 << 20) / class_bytes[class] : sizeof p / sizeof p[0];
+    for (size_t i = 0; i < n; i++)
+        p[i] = F(malloc)(class_bytes[class]);
+    for (size_t i = 0; i < n; i++)
+        F(free)(p[i]);
+    track_flush(t);
+}
+
+/* A thread that only frees keeps nothing in the end, and the depot neither. When it has allocated, it keeps all again. */
 static void test_smaller_after_many_frees(void **state)
 {
     struct thread *t = track_thread();
     (void)state;
     for (unsigned class = 1; class_bytes[class]; class++) {
-        void *p[MANY];
-        thread_cache_flush(t);
+        give_back(t);
         for (int rounds = 3; rounds > 0; rounds--) {
             free_many(t, class_bytes[class], magazine_max[class]);
             assert_int_equal(magazine_objects(t, class), magazine_max[class]);
-            for (int i = 0; i < MANY; i++)
-                p[i] = F(malloc)(class_bytes[class]);
-            for (int i = 0; i < MANY; i++)
-                F(free)(p[i]);
-            track_flush(t);
-            assert_in_range(magazine_objects(t, class), 0, magazine_max[class] > MANY / 2 ? magazine_max[class] : 0);
+            give_back(t);
+            free_long_run(t, class);
+            assert_int_equal(magazine_objects(t, class), 0);
+            assert_int_equal(depot_count(class), 0);
         }
     }
-    thread_cache_flush(t);
+    give_back(t);
 }
 
 /* Each class has its share of the entries. */
@@ -108,7 +119,7 @@ static void test_a_full_one_keeps_the_newest(void **state)
     struct thread *t = track_thread();
     void *p[MANY];
     (void)state;
-    thread_cache_flush(t);
+    give_back(t);
     for (int i = 0; i < MANY; i++)
         p[i] = F(malloc)(64);
     for (int i = 0; i < MANY; i++)
@@ -128,12 +139,12 @@ static void test_what_is_given_back_is_jemallocs(void **state)
     uint64_t before, after, *now;
     size_t bytes = sizeof now;
     (void)state;
-    thread_cache_flush(t);
+    give_back(t);
     assert_int_equal(jespan_je_mallctl("thread.deallocatedp", &now, &bytes, NULL, 0), 0);
     before = *now;
     free_many(t, 400, 10);
     assert_int_equal(*now, before);
-    thread_cache_flush(t);
+    give_back(t);
     after = *now;
     assert_int_equal(after - before, 10 * jespan_je_nallocx(400, 0));
 }
@@ -144,7 +155,7 @@ static void test_the_last_taken_goes_back_at_once(void **state)
     struct thread *t = track_thread();
     unsigned class = CODE_CLASS(class_of(200).code);
     (void)state;
-    thread_cache_flush(t);
+    give_back(t);
     free_many(t, 200, 3);
     void *first = F(malloc)(200), *second = F(malloc)(200);
     struct totals before = sums_of(t->tag);
@@ -181,7 +192,7 @@ static void test_the_last_taken_has_another_header(void **state)
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     uint16_t code = class_of(256).code;
     (void)state;
-    thread_cache_flush(t);
+    give_back(t);
     header_t *old = put_page(t, page, 64);
     magazine_forget_taken(t);
     assert_ptr_equal(F(malloc)(64), page);
@@ -206,7 +217,7 @@ static void test_the_last_taken_has_another_class(void **state)
     struct thread *t = track_thread();
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     (void)state;
-    thread_cache_flush(t);
+    give_back(t);
     header_t *slot = put_page(t, page, 64);
     magazine_forget_taken(t);
     assert_ptr_equal(F(malloc)(64), page);
@@ -228,7 +239,7 @@ static void test_the_last_taken_goes_back_with_its_new_header(void **state)
     char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     uint16_t code = class_of(64).code;
     (void)state;
-    thread_cache_flush(t);
+    give_back(t);
     header_t *old = put_page(t, pages, 64);
     magazine_forget_taken(t);
     assert_ptr_equal(F(malloc)(64), pages);
@@ -253,7 +264,7 @@ static void test_objects_taken_before_a_change_wait(void **state)
 {
     struct thread *t = track_thread();
     (void)state;
-    thread_cache_flush(t);
+    give_back(t);
     free_many(t, 200, 2);
     void *second = F(malloc)(200), *first = F(malloc)(200);
     tables_changes++;
@@ -273,7 +284,7 @@ static void test_big_objects_are_not_kept(void **state)
 {
     struct thread *t = track_thread();
     (void)state;
-    thread_cache_flush(t);
+    give_back(t);
     free_many(t, 14337, 5);
     free_many(t, 100000, 5);
     assert_int_equal(magazine_bytes(t), 0);
@@ -284,7 +295,7 @@ static void test_middle_objects_are_kept(void **state)
 {
     struct thread *t = track_thread();
     (void)state;
-    thread_cache_flush(t);
+    give_back(t);
     free_many(t, 5000, 5);
     assert_int_equal(magazine_bytes(t), 5 * 5120);
     struct totals before = sums_of(t->tag);
@@ -304,7 +315,7 @@ static void test_middle_objects_are_kept(void **state)
     for (int i = 0; i < 5120; i++)
         assert_int_equal(p[i], 0);
     F(free)(p);
-    thread_cache_flush(t);
+    give_back(t);
 }
 
 /* A thread that remembers the object must not take a later object at its address for it. */
@@ -337,7 +348,7 @@ static void test_objects_of_a_page_are_kept(void **state)
 {
     struct thread *t = track_thread();
     (void)state;
-    thread_cache_flush(t);
+    give_back(t);
     free_many(t, HEADER_PAGE_BYTES, 5);
     assert_int_equal(magazine_bytes(t), 5 * HEADER_PAGE_BYTES);
     void *p = F(aligned_alloc)(HEADER_PAGE_BYTES, 1);
@@ -347,14 +358,14 @@ static void test_objects_of_a_page_are_kept(void **state)
     assert_int_equal(track_context((char *)p + HEADER_PAGE_BYTES / 2), 0);
     F(free)(p);
     assert_int_equal(magazine_bytes(t), 5 * HEADER_PAGE_BYTES);
-    thread_cache_flush(t);
+    give_back(t);
 }
 
 static void test_reused_objects_are_counted_like_new_ones(void **state)
 {
     struct thread *t = track_thread();
     (void)state;
-    thread_cache_flush(t);
+    give_back(t);
     free_many(t, 700, 1);
     struct totals before = sums_of(t->tag);
     void *p = F(malloc)(650);
@@ -371,7 +382,7 @@ static void test_calloc_clears_what_it_reuses(void **state)
 {
     struct thread *t = track_thread();
     (void)state;
-    thread_cache_flush(t);
+    give_back(t);
     char *p = F(malloc)(500);
     memset(p, 'x', 500);
     F(free)(p);
@@ -391,7 +402,7 @@ static void test_an_empty_one_gets_what_waits(void **state)
     for (int function = 0; function < 3; function++) {
         void *p[10], *again;
         bool found = false;
-        thread_cache_flush(t);
+        give_back(t);
         for (int i = 0; i < 10; i++)
             memset(p[i] = F(malloc)(4096), 'x', 4096);
         for (int i = 0; i < 10; i++)
@@ -421,7 +432,7 @@ static void test_what_waits_is_not_given_for_too_much(void **state)
     assert_null(F(calloc)(SIZE_MAX / 4 + 2, 4)); /* 4 bytes, but for the overflow */
     assert_null(F(aligned_alloc)(3, 4));
     assert_null(F(aligned_alloc)((size_t)1 << 63, 4));
-    thread_cache_flush(t);
+    give_back(t);
 }
 
 static void test_flushing_the_thread_cache_takes_them_too(void **state)
@@ -440,6 +451,7 @@ static void test_flushing_the_thread_cache_takes_them_too(void **state)
 
 int main(void)
 {
+    stay_on_one_processor();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_newest_comes_first),
         cmocka_unit_test(test_bounded_in_objects_and_bytes),

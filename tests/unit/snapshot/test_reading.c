@@ -14,6 +14,7 @@
 
 #include "../../support/check.h"
 #include "../../support/family.h"
+#include "../../support/give_back.h"
 #include "heap/sums.h"
 #include "jespan/jespan.h"
 #include "malloc/track.h"
@@ -146,7 +147,7 @@ static uint64_t frees_read(int when)
     if (when == 2)
         track_flush(t);
     end();
-    thread_cache_flush(t);
+    give_back(t);
     assert_int_equal(sums_of(CONTEXT_ID_ROOT).free_objects, before + 1);
     return sum_of(CONTEXT_ID_ROOT)->free_objects - before;
 }
@@ -163,14 +164,14 @@ static void test_pending_bytes(void **state)
 {
     struct thread *t = track_thread();
     (void)state;
-    thread_cache_flush(t);
+    give_back(t);
     F(free)(F(malloc)(64));
     begin();
     assert_int_equal(end(), 64);
     begin();
     track_flush(t); /* into a magazine; not twice */
     assert_int_equal(end(), 64);
-    thread_cache_flush(t);
+    give_back(t);
     begin();
     assert_int_equal(end(), 0);
 }
@@ -198,7 +199,7 @@ static void test_each_buffer_counts_alone(void **state)
     totals_subtract(sum_of(CONTEXT_ID_ROOT), &before);
     assert_int_equal(sum_of(CONTEXT_ID_ROOT)->free_objects, 2);
     assert_int_equal(sum_of(CONTEXT_ID_ROOT)->free_bytes, 2 * 3072);
-    thread_cache_flush(track_thread());
+    give_back(track_thread());
     finish(threads, 2);
 }
 
@@ -214,7 +215,7 @@ static void test_an_odd_buffer_is_left_alone(void **state)
     begin();
     store_relaxed(&t->free_buffer_sequence, 1 + load_relaxed(&t->free_buffer_sequence));
     assert_int_equal(end(), 0);
-    thread_cache_flush(t);
+    give_back(t);
 }
 
 static void *passed[CROWD + 10];
