@@ -12,7 +12,7 @@
 
 #include "base/compiler.h"
 
-#define LOCK_DEPOTS 8u
+#define LOCK_DEPOTS 8u /* one for each shard of the depot: heap/depot.h */
 
 enum lock_rank {
     LOCK_BOOT,     /* first use: boot happens once */

@@ -228,7 +228,7 @@ uint32_t depot_count(unsigned class)
     return n;
 }
 
-/* Whoever puts a batch in just now is waited for. */
+/* The locks wait for threads that put a batch in just now. */
 COLD void depot_close(void)
 {
     store_relaxed(&is_closed, true);
