@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests from other processes: `jespan ctl` (src/snapshot/mailbox_outside.c). The other process writes one into this
  * one's memory. A thread of the program finds it on a path that is slow anyway (src/malloc/mailbox.c), calls mallctl
- * (src/ctl/ctl_outside.c), and writes the answer. A request may wait for hours: until the program allocates.
+ * (src/ctl/ctl_outside.c), and writes the answer. A request may wait for hours: until the program allocates. A signal
+ * handler of this process can ask for one change: mailbox_ask_switch().
  *
  * Others cannot change a word here atomically, so each word has one side that writes it. `asked`, `left` and the request
  * are written by the other process, all else by the program. A slot has a request while `asked` is not `taken`, and the
@@ -61,7 +62,7 @@ extern struct mailbox mailbox;
 /* Work for paths that are slow anyway; 0: none. The process that asks sets the bit SLOW_MAIL too: it writes the
  * word. Then it hides the size classes, so that threads which stay on the fast path leave it: heap/classes.h. */
 #define SLOW_AGE 1u  /* with age_period_s, for good */
-#define SLOW_MAIL 2u /* there may be a request */
+#define SLOW_MAIL 2u /* there may be a request, or a signal has asked for a switch */
 #define SLOW_GUARD 4u /* with guard_sample, for good */
 #define SLOW_START 8u /* jespan's threads have yet to start: report/late_start.h */
 #define SLOW_STATE 16u /* with state_file, for good: base/state_file.h */
@@ -70,6 +71,11 @@ extern INTERNAL _Atomic uint32_t slow_work;
 /* With SLOW_START, mailbox_look_or_start() calls this. */
 struct thread;
 extern void (*mailbox_start)(const struct thread *t);
+
+/* Asks a thread of this process to switch stacks at its next allocation: off if they are on, and else to `mailbox_stacks`.
+ * Async-signal-safe; leaves errno alone. Asked twice before that allocation, the thread does it once, as with signals that wait. */
+extern const char *mailbox_stacks; /* set once, before the first call. A mode of spans.stacks */
+void mailbox_ask_switch(void);
 
 /* Shows the size classes, and answers the requests that there are. To be called without a lock, where the program could
  * call mallctl. Leaves errno alone. */

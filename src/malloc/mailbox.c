@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The program's side of the mailbox: a thread takes requests, calls mallctl and writes the answers.
+/* The program's side of the mailbox: a thread takes requests, calls mallctl and writes the answers. A signal handler can ask for one
+ * change, of spans.stacks: that of stacks_signal.
  *
  * A request can only do what the table of names_permitted.c permits. It is copied before it is looked at, since the other
  * process may write meanwhile.
@@ -18,12 +19,16 @@
 #include "heap/thread.h"
 #include "jemalloc-hooks/extents.h"
 #include "span/tree.h"
+#include "stacks/stacks.h"
 
 #pragma weak mailbox_execute /* a program that is linked with parts of the core may have no mallctl */
 
 struct mailbox mailbox;
 _Atomic uint32_t slow_work;
 void (*mailbox_start)(const struct thread *t); /* set once, before SLOW_START */
+
+const char *mailbox_stacks;
+static _Atomic bool is_switch_asked;
 
 static _Atomic bool is_answering; /* one thread at a time; other threads do not wait */
 
@@ -93,6 +98,37 @@ static bool take_oldest(void)
     return oldest < MAILBOX_SLOTS;
 }
 
+/* ---- The switch of stacks ---- */
+
+/* As another process would (mailbox_outside.c). */
+COLD void mailbox_ask_switch(void)
+{
+    store_relaxed(&is_switch_asked, true);
+    atomic_fetch_or(&slow_work, SLOW_MAIL);
+    classes_hide();
+}
+
+/* Signals have no answer, so a line says what happened. */
+static void switch_stacks(void)
+{
+    const char *mode = load_relaxed(&stacks_mode) == STACKS_OFF ? mailbox_stacks : stacks_mode_name(STACKS_OFF);
+    request = (struct mailbox_request){.verb = MAILBOX_SET, .name = "spans.stacks"};
+    strncat(request.words, mode, sizeof request.words - 1);
+    execute_on_own_stack();
+    if (answer.error)
+        WARN("stacks: the signal cannot set '", mode, "': ", errno_text(answer.error));
+    else
+        WARN("stacks: ", mode);
+}
+
+static void switch_if_asked(void)
+{
+    if (atomic_exchange(&is_switch_asked, false) && mailbox_execute)
+        switch_stacks();
+}
+
+/* ---- When ---- */
+
 /* Inside jemalloc, mallctl could wait for a lock that this thread holds. So could a request where a thread of the program does jespan's
  * work, such as starting a thread. Bytes that are held are for the context as it is (limits_hold()). */
 static bool may_call(void)
@@ -112,6 +148,7 @@ static void answer_all(void)
         stack = meta_map(STACK_BYTES);
     if (stack) {
         atomic_fetch_and(&slow_work, ~SLOW_MAIL);
+        switch_if_asked();
         for (unsigned i = 0; i < MAILBOX_SLOTS && take_oldest(); i++)
             ;
     }
@@ -162,7 +199,8 @@ static bool drop(struct mailbox_words *words)
 
 COLD void mailbox_after_fork(void)
 {
-    bool dropped = false;
+    bool dropped = load_relaxed(&is_switch_asked);
+    store_relaxed(&is_switch_asked, false);
     if (load_relaxed(&is_answering))
         store_relaxed(&is_answering, false);
     for (unsigned i = 0; i < MAILBOX_SLOTS; i++)

@@ -12,9 +12,9 @@
 #include "jemalloc-hooks/extents.h"
 #include "report/background.h"
 #include "report/dump.h"
-#include "report/dump_signal.h"
 #include "report/event_watch.h"
 #include "report/goodbye.h"
+#include "report/signals.h"
 #include "snapshot/top_holders.h"
 
 static struct worker worker;
@@ -96,9 +96,17 @@ static void say_no_signal(void)
         WARN("dump_signal: '", conf.dump_signal, "' is not a signal that can request a dump, and is ignored");
 }
 
+static void handle(int number)
+{
+    (void)number;
+    dump_on_event(DUMP_SIGNAL);
+}
+
+static struct own_signal own_signal = {.handle = handle};
+
 static void install_signal(void)
 {
-    int error = dump_signal_install(conf.dump_signal);
+    int error = signals_install(&own_signal, conf.dump_signal);
     if (!error)
         return;
     wanted &= ~DUMP_BIT(DUMP_SIGNAL);
@@ -124,7 +132,7 @@ void dump_watch_boot(void)
     }
     if (wanted & DUMP_BIT(DUMP_SIGNAL))
         install_signal();
-    else if (conf.dump_signal[0] && !dump_signal_parse(conf.dump_signal))
+    else if (conf.dump_signal[0] && !signals_parse(conf.dump_signal))
         say_no_signal();
     else if (conf.dump_signal[0] && !names_signal && !conf_is_silent)
         WARN("dump_signal needs dump_on:signal, and is ignored");
@@ -168,5 +176,5 @@ COLD void dump_watch_after_fork(void)
     if (conf.follow_fork)
         dump_watch_boot();
     if (!(wanted & DUMP_BIT(DUMP_SIGNAL))) /* without the handler, the signal would end the process */
-        dump_signal_remove();
+        signals_remove(&own_signal);
 }

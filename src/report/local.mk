@@ -8,7 +8,6 @@ core_sources += \
 	%D%/dump_dir.c %D%/dump_dir.h \
 	%D%/dump_file.c %D%/dump_file.h \
 	%D%/dump_series.c %D%/dump_series.h \
-	%D%/dump_signal.c %D%/dump_signal.h \
 	%D%/dump_timer.c %D%/dump_timer.h \
 	%D%/dump_watch.c %D%/dump_watch.h \
 	%D%/event_watch.c %D%/event_watch.h \
@@ -25,6 +24,8 @@ core_sources += \
 	%D%/service.h \
 	%D%/sidecar_page.c %D%/sidecar_page.h \
 	%D%/services.c %D%/services.h \
+	%D%/signals.c %D%/signals.h \
+	%D%/stacks_signal.c %D%/stacks_signal.h \
 	%D%/unfollowed.c %D%/unfollowed.h
 
 # Only in the shared library, where there is a dynamic linker.

@@ -24,6 +24,7 @@
 #include "report/process_context.h"
 #include "report/reporters.h"
 #include "report/services.h"
+#include "report/stacks_signal.h"
 #include "report/unfollowed.h"
 #include "snapshot/snapshot.h"
 #include "span/span.h"
@@ -135,6 +136,7 @@ static const struct part {
      dump_timer_ask_to_stop, dump_timer_wait},
     {dump_watch_boot, dump_watch_wants_thread, dump_watch_start_thread, NULL, NULL, dump_watch_after_fork,
      dump_watch_ask_to_stop, dump_watch_wait},
+    {.boot = stacks_signal_boot}, /* after dump_watch, which may have the same signal */
     {alert_watch_boot, alert_watch_wants_thread, alert_watch_start_thread, NULL, NULL, alert_watch_after_fork,
      alert_watch_ask_to_stop, alert_watch_wait},
     {reporters_boot, reporters_want_threads, reporters_start_threads, NULL, NULL, reporters_after_fork,

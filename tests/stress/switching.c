@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One thread switches stacks on and off without pause, which sends all other threads to the slow paths at any moment. Meanwhile they do
- * all that has a fast path, in short loops. Nothing crashes, and at the end all figures are what they must be.
+/* One thread switches stacks on and off without pause, which sends all other threads to the slow paths at any moment. Every 16th time it
+ * sends one of them the signal that does so (stacks_signal). Meanwhile they do all that has a fast path, in short loops. Nothing crashes,
+ * and at the end all figures are what they must be.
  *
  * SWITCHES: how many times it switches (20,000). */
 #include <jespan/jespan.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "../support/ctl.h"
 
 extern const char *jespan_conf;
-const char *jespan_conf = "stacks:off,stacks_sample_bytes:512";
+const char *jespan_conf = "stacks:off,stacks_sample_bytes:512,stacks_signal:USR2=all@labelled";
 
 enum { WORKERS = 3, KEPT = 50, BYTES = 100 };
 
@@ -76,10 +78,12 @@ static void *work(void *worker)
     return NULL;
 }
 
-static void switch_stacks(uint64_t turn)
+static void switch_stacks(const struct worker *workers, uint64_t turn)
 {
     static const char *const modes[] = {"sampled", "off", "all", "off"};
     const char *mode = modes[turn % 4];
+    if (turn % 16 == 0)
+        CHECK_EQ(pthread_kill(workers[turn / 16 % WORKERS].thread, SIGUSR2), 0);
     CHECK_EQ(F(mallctl)("spans.stacks", NULL, NULL, &mode, sizeof mode), 0);
 }
 
@@ -107,7 +111,7 @@ int main(void)
     for (unsigned i = 0; i < WORKERS; i++)
         CHECK_EQ(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     for (uint64_t i = 0, n = check_rounds("SWITCHES", 20000); i < n; i++)
-        switch_stacks(i);
+        switch_stacks(workers, i);
     atomic_store(&is_over, true);
     for (unsigned i = 0; i < WORKERS; i++)
         pthread_join(workers[i].thread, NULL);

@@ -17,8 +17,8 @@
 #include "base/dump_on.h"
 #include "base/futex.h"
 #include "base/meta.h"
-#include "report/dump_signal.h"
 #include "report/event_watch.h"
+#include "report/signals.h"
 
 static void test_reasons(void **state)
 {
@@ -33,14 +33,20 @@ static void test_reasons(void **state)
 static void test_signals(void **state)
 {
     (void)state;
-    assert_int_equal(dump_signal_parse("USR2"), SIGUSR2);
-    assert_int_equal(dump_signal_parse("SIGUSR1"), SIGUSR1);
-    assert_int_equal(dump_signal_parse("12"), 12);
-    assert_int_equal(dump_signal_parse("RTMIN+3"), SIGRTMIN + 3);
+    assert_int_equal(signals_parse("USR2"), SIGUSR2);
+    assert_int_equal(signals_parse("SIGUSR1"), SIGUSR1);
+    assert_int_equal(signals_parse("12"), 12);
+    assert_int_equal(signals_parse("RTMIN+3"), SIGRTMIN + 3);
     static const char *const bad[] = {"", "USR3", "usr2", "0", "-1", "65", "999999999999", "KILL", "9", "SEGV", "32", "33",
                                       "RTMIN-1", "RTMIN+99", "12x", "SIG", "CHLD"};
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(dump_signal_parse(bad[i]), 0);
+        assert_int_equal(signals_parse(bad[i]), 0);
+}
+
+static void handle(int number)
+{
+    (void)number;
+    dump_on_event(DUMP_SIGNAL);
 }
 
 static void other(int number)
@@ -50,22 +56,23 @@ static void other(int number)
 
 static void test_handlers_stay(void **state)
 {
+    struct own_signal own = {.handle = handle};
     struct sigaction now;
     (void)state;
-    assert_int_equal(dump_signal_install("USR2"), 0);
+    assert_int_equal(signals_install(&own, "USR2"), 0);
     dump_on_accept(DUMP_BIT(DUMP_SIGNAL));
     errno = 12345;
     raise(SIGUSR2);
     assert_int_equal(errno, 12345);
     assert_int_equal(dump_on_wait(UINT64_MAX), DUMP_BIT(DUMP_SIGNAL));
-    dump_signal_remove();
+    signals_remove(&own);
     assert_int_equal(sigaction(SIGUSR2, NULL, &now), 0);
     assert_true(now.sa_handler == SIG_DFL);
     signal(SIGUSR2, other);
-    assert_int_equal(dump_signal_install("USR2"), -EBUSY);
-    dump_signal_remove();
+    assert_int_equal(signals_install(&own, "USR2"), -EBUSY);
+    signals_remove(&own);
     assert_true(signal(SIGUSR2, SIG_DFL) == other);
-    assert_int_equal(dump_signal_install("KILL"), -EINVAL);
+    assert_int_equal(signals_install(&own, "KILL"), -EINVAL);
 }
 
 static void test_events(void **state)

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The signal that requests a dump. */
-#include "report/dump_signal.h"
+/* Signals that ask jespan for something. */
+#include "report/signals.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/dump_on.h"
-
-static int installed; /* 0: none */
-static struct sigaction before;
 
 /* Excluded are signals that cannot be caught, signals for errors of the program, and SIGCHLD. 0: excluded. */
 static int usable(long number)
@@ -29,7 +23,7 @@ static long decimal(const char *text)
     return n >= 0 && !*end ? n : -1;
 }
 
-int dump_signal_parse(const char *text)
+int signals_parse(const char *text)
 {
     if (decimal(text) >= 0)
         return usable(decimal(text));
@@ -46,30 +40,24 @@ int dump_signal_parse(const char *text)
     return 0;
 }
 
-static void handle(int number)
+int signals_install(struct own_signal *own, const char *text)
 {
-    (void)number;
-    dump_on_event(DUMP_SIGNAL);
-}
-
-int dump_signal_install(const char *text)
-{
-    int number = dump_signal_parse(text);
-    struct sigaction now, ours = {.sa_handler = handle, .sa_flags = SA_RESTART};
+    int number = signals_parse(text);
+    struct sigaction now, ours = {.sa_handler = own->handle, .sa_flags = SA_RESTART};
     if (!number || sigaction(number, NULL, &now))
         return -EINVAL;
     if (now.sa_flags & SA_SIGINFO || (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN))
-        return now.sa_handler == handle ? 0 : -EBUSY; /* it is ours in a forked child */
-    if (sigaction(number, &ours, &before))
+        return now.sa_handler == own->handle ? 0 : -EBUSY; /* it is ours in a forked child */
+    if (sigaction(number, &ours, &own->before))
         return -EINVAL;
-    installed = number;
+    own->installed = number;
     return 0;
 }
 
-void dump_signal_remove(void)
+void signals_remove(struct own_signal *own)
 {
     struct sigaction now;
-    if (installed && !sigaction(installed, NULL, &now) && now.sa_handler == handle)
-        sigaction(installed, &before, NULL);
-    installed = 0;
+    if (own->installed && !sigaction(own->installed, NULL, &now) && now.sa_handler == own->handle)
+        sigaction(own->installed, &own->before, NULL);
+    own->installed = 0;
 }
