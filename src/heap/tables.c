@@ -16,6 +16,10 @@
 #define REGION_BYTES HEADER_MORE_BYTES /* of chunks. As many for the second words of their headers follow */
 #define PAGE_BYTES HEADER_PAGE_BYTES
 #define TIDY_BYTES ((uint64_t)256 * 1024)
+/* A thread takes tables in groups that lie together, the first one of so many bytes, and each further one of twice as many. Threads that
+ * write headers in one cache line wait for each other, and a processor fetches lines in pairs, and those that follow. */
+#define GROUP_BYTES 128u
+#define GROUP_DOUBLINGS 3
 #define KEPT_BYTES 2048u /* of one slot shift, by one thread */
 #define KEPT_MAX 16u
 
@@ -33,7 +37,7 @@ struct chunk {
     uint32_t fresh; /* offset of the first table that was never given out */
     uint32_t table_bytes;
 };
-#define CHUNK_HEADER_BYTES CACHE_LINE_BYTES
+#define CHUNK_HEADER_BYTES GROUP_BYTES
 _Static_assert(sizeof(struct chunk) <= CHUNK_HEADER_BYTES, "the first table follows at a cache line");
 
 static struct chunk *with_room[HEADER_PAGE_BITS]; /* by slot shift */
@@ -254,17 +258,21 @@ static void end(struct table_cache *cache)
     cache->busy = false;
 }
 
-/* Takes as many as fill a cache line: two threads that write headers in one line would wait for each other. */
-static header_t *take_line(struct table_cache *cache, uint32_t slot_shift)
+static uint32_t next_group(struct table_cache *cache, uint32_t slot_shift)
 {
+    uint32_t bytes = GROUP_BYTES << cache->doublings[slot_shift];
+    cache->doublings[slot_shift] += cache->doublings[slot_shift] < GROUP_DOUBLINGS;
+    return bytes;
+}
+
+static header_t *take_group(struct table_cache *cache, uint32_t slot_shift)
+{
+    uint32_t each = bytes_of_table(slot_shift), bytes = cache ? next_group(cache, slot_shift) : each;
     lock(LOCK_HEADERS);
-    header_t *table = take_locked(slot_shift);
-    for (uint32_t bytes = bytes_of_table(slot_shift); cache && table && bytes < CACHE_LINE_BYTES; bytes += bytes_of_table(slot_shift)) {
-        header_t *more = take_locked(slot_shift);
-        if (!more)
-            break;
-        push(cache, more, slot_shift);
-    }
+    header_t *table = take_locked(slot_shift), *more = table;
+    for (uint32_t taken = each; more && taken < bytes; taken += each)
+        if ((more = take_locked(slot_shift)))
+            push(cache, more, slot_shift);
     unlock(LOCK_HEADERS);
     return table;
 }
@@ -272,10 +280,10 @@ static header_t *take_line(struct table_cache *cache, uint32_t slot_shift)
 header_t *tables_take(struct table_cache *cache, uint32_t slot_shift)
 {
     if (!begin(cache))
-        return take_line(NULL, slot_shift);
+        return take_group(NULL, slot_shift);
     header_t *table = pop(cache, slot_shift);
     if (!table)
-        table = take_line(cache, slot_shift);
+        table = take_group(cache, slot_shift);
     end(cache);
     return table;
 }

@@ -5,7 +5,7 @@
  * addresses. So a reader that comes too late reads zeroes.
  *
  * Each thread keeps a few tables. When a page changes its class, the thread takes a table from these, and keeps the one that the page
- * had. So it needs no lock, and tables in one cache line tend to belong to one thread. */
+ * had. So it needs no lock, and tables that lie side by side tend to belong to one thread. */
 #ifndef JESPAN_TABLES_H
 #define JESPAN_TABLES_H
 
@@ -19,6 +19,7 @@ struct free_table;
 struct table_cache {
     struct free_table *first[HEADER_PAGE_BITS];
     uint8_t n[HEADER_PAGE_BITS];
+    uint8_t doublings[HEADER_PAGE_BITS]; /* of the next group that it takes */
     _Bool busy; /* a signal handler must leave it alone now */
 };
 

@@ -144,8 +144,8 @@ static void test_a_thread_keeps_some(void **state)
     }
 }
 
-/* So that threads do not write headers in the same cache line. */
-static void test_a_thread_takes_a_line(void **state)
+/* So that threads do not write headers in the same pair of cache lines. */
+static void test_a_thread_takes_a_pair_of_lines(void **state)
 {
     (void)state;
     for (uint32_t shift = 3; shift < HEADER_PAGE_BITS; shift++) {
@@ -154,11 +154,33 @@ static void test_a_thread_takes_a_line(void **state)
             tables[i] = tables_take(&caches[i % 2], shift);
         for (int i = 0; i < 64; i++)
             for (int j = 0; j < i; j++)
-                assert_true(i % 2 == j % 2 || (uintptr_t)tables[i] / 64 != (uintptr_t)tables[j] / 64);
+                assert_true(i % 2 == j % 2 || (uintptr_t)tables[i] / 128 != (uintptr_t)tables[j] / 128);
         for (int i = 0; i < 64; i++)
             tables_keep(&caches[i % 2], tables[i], shift);
         tables_empty_cache(&caches[0]);
         tables_empty_cache(&caches[1]);
+    }
+}
+
+/* A thread that takes more tables takes more at a time. */
+static void test_groups_grow(void **state)
+{
+    static const uint32_t expected[] = {128, 256, 512, 1024, 1024};
+    (void)state;
+    for (uint32_t shift = 3; shift < HEADER_PAGE_BITS; shift++) {
+        struct table_cache cache = {0};
+        uint64_t begin = tables_used_bytes();
+        int n = 0;
+        for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+            uint64_t before = tables_used_bytes();
+            do
+                tables[n++] = tables_take(&cache, shift);
+            while (cache.first[shift]);
+            assert_int_equal(tables_used_bytes() - before, expected[i] > bytes_of(shift) ? expected[i] : bytes_of(shift));
+        }
+        check_apart_and_empty(shift, n);
+        give_back_many(shift, n);
+        assert_int_equal(tables_used_bytes(), begin);
     }
 }
 
@@ -188,7 +210,8 @@ int main(void)
         cmocka_unit_test(test_memory_goes_back),
         cmocka_unit_test(test_a_block_in_use_stays),
         cmocka_unit_test(test_tidying_does_not_wait),
-        cmocka_unit_test(test_a_thread_takes_a_line),
+        cmocka_unit_test(test_a_thread_takes_a_pair_of_lines),
+        cmocka_unit_test(test_groups_grow),
         cmocka_unit_test(test_a_thread_keeps_some),
         cmocka_unit_test(test_a_busy_cache_is_left_alone),
     };
