@@ -26,7 +26,9 @@
 _Static_assert(CLASS_BYTES_MAX > RUN_BYTES_MAX / 2 * 3, "bytes of a run");
 _Static_assert(CLASS_BATCHES_MAX * DEPOT_BATCH_MAX > RUN_OBJECTS_MAX / 2 * 3, "objects of a run");
 
-/* Batches. With fewer, threads that allocate and free get each other's objects, whose headers lie in the same cache lines. */
+/* Batches. With fewer, threads that allocate and free get each other's objects, whose headers lie in the same cache lines. With more in
+ * the own list, less reaches other threads. */
+#define OWN_BATCHES 2u
 #define RICH_FROM 12u
 #define RICH_UNTIL 4u
 
@@ -41,41 +43,63 @@ static bool is_locked(unsigned shard)
     return lock_is_held(LOCK_DEPOT + shard) || lock_holds_all();
 }
 
-/* ---- Which shard ---- */
+/* ---- Which list ---- */
 
-unsigned depot_shard_here(void)
+static _Atomic uint32_t *count_of(struct depot_list list, unsigned class)
+{
+    return &depot.shards[list.shard].counts[list.is_own][class];
+}
+
+/* The thread may run on another processor the next moment. */
+static struct depot_list list_of_processor(void)
 {
     int saved = errno, processor = sched_getcpu();
     errno = saved;
-    return processor < 0 ? 0 : (unsigned)processor % DEPOT_SHARDS;
+    return (struct depot_list){processor < 0 ? 0 : (unsigned)processor % DEPOT_SHARDS, false};
 }
 
-/* The first rich shard after this one, so that threads of different processors begin with different ones. */
-unsigned depot_find(unsigned class)
+struct depot_list depot_to_put(unsigned own, unsigned class)
 {
-    unsigned here = depot_shard_here();
-    if (load_relaxed(&depot.shards[here].counts[class]))
-        return here;
+    struct depot_list list = {own, true};
+    return load_relaxed(count_of(list, class)) < OWN_BATCHES ? list : list_of_processor();
+}
+
+/* The first rich one after this one, so that threads of different processors begin with different ones. */
+static struct depot_list rich_after(struct depot_list here, unsigned class)
+{
     unsigned rich = load_relaxed(&depot.rich[class]);
     if (!rich)
-        return DEPOT_SHARDS;
-    unsigned from_here = (rich | rich << DEPOT_SHARDS) >> here;
-    return (here + (unsigned)__builtin_ctz(from_here)) % DEPOT_SHARDS;
+        return DEPOT_NO_LIST;
+    here.shard = (here.shard + (unsigned)__builtin_ctz((rich | rich << DEPOT_SHARDS) >> here.shard)) % DEPOT_SHARDS;
+    return here;
 }
 
-unsigned depot_find_any(unsigned class)
+struct depot_list depot_to_take(unsigned own, unsigned class)
 {
-    unsigned shard = 0;
-    while (shard < DEPOT_SHARDS && !load_relaxed(&depot.shards[shard].counts[class]))
-        shard++;
-    return shard;
+    struct depot_list list = {own, true};
+    if (load_relaxed(count_of(list, class)))
+        return list;
+    list = list_of_processor();
+    return load_relaxed(count_of(list, class)) ? list : rich_after(list, class);
+}
+
+struct depot_list depot_to_empty(unsigned class)
+{
+    for (unsigned i = 0; i < 2 * DEPOT_SHARDS; i++) {
+        struct depot_list list = {i / 2, i % 2};
+        if (load_relaxed(count_of(list, class)))
+            return list;
+    }
+    return DEPOT_NO_LIST;
 }
 
 /* Shards change their bits at the same time. */
-static void count_batches(unsigned shard, unsigned class, uint32_t n)
+static void count_batches(struct depot_list list, unsigned class, uint32_t n)
 {
-    unsigned bit = 1u << shard, is_rich = load_relaxed(&depot.rich[class]) & bit;
-    store_relaxed(&depot.shards[shard].counts[class], n);
+    unsigned bit = 1u << list.shard, is_rich = load_relaxed(&depot.rich[class]) & bit;
+    store_relaxed(count_of(list, class), n);
+    if (list.is_own)
+        return;
     if (n >= RICH_FROM && !is_rich)
         atomic_fetch_or_explicit(&depot.rich[class], (uint8_t)bit, memory_order_relaxed);
     else if (n <= RICH_UNTIL && is_rich)
@@ -166,43 +190,43 @@ static struct depot_batch *spare_batch(unsigned shard)
     return s->spare;
 }
 
-bool depot_put(unsigned shard, unsigned class, const struct free_object *objects)
+bool depot_put(struct depot_list list, unsigned own, unsigned class, const struct free_object *objects)
 {
-    jespan_assert(is_locked(shard));
-    struct depot_shard *s = &depot.shards[shard];
-    uint32_t n = depot_batch_objects(class), count = load_relaxed(&s->counts[class]);
+    jespan_assert(is_locked(list.shard));
+    struct depot_shard *s = &depot.shards[list.shard];
+    uint32_t n = depot_batch_objects(class), count = load_relaxed(&s->counts[0][class]) + load_relaxed(&s->counts[1][class]);
     uint64_t bytes = (uint64_t)n * class_bytes[class];
-    end_run(shard, class);
-    if (load_relaxed(&is_closed) || depot_run_is_long(shard, class) || !class_has_room(count, bytes))
+    end_run(own, class);
+    if (load_relaxed(&is_closed) || depot_run_is_long(own, class) || !class_has_room(count, bytes))
         return false;
-    struct depot_batch *b = spare_batch(shard);
-    if (!b || !set_bytes(shard, load_relaxed(&depot.bytes[shard].now) + bytes))
+    struct depot_batch *b = spare_batch(list.shard), **first = &s->lists[list.is_own][class];
+    if (!b || !set_bytes(list.shard, load_relaxed(&depot.bytes[list.shard].now) + bytes))
         return false;
     s->spare = b->next;
-    b->next = s->lists[class];
+    b->next = *first;
     b->n = n;
     b->class = class;
     memcpy(b->objects, objects, n * sizeof *objects);
-    s->lists[class] = b;
-    count_batches(shard, class, count + 1);
+    *first = b;
+    count_batches(list, class, load_relaxed(count_of(list, class)) + 1);
     return true;
 }
 
-uint32_t depot_take(unsigned shard, unsigned class, struct free_object *objects)
+uint32_t depot_take(struct depot_list list, unsigned class, struct free_object *objects)
 {
-    jespan_assert(is_locked(shard));
-    struct depot_shard *s = &depot.shards[shard];
-    struct depot_batch *b = s->lists[class];
+    jespan_assert(is_locked(list.shard));
+    struct depot_shard *s = &depot.shards[list.shard];
+    struct depot_batch **first = &s->lists[list.is_own][class], *b = *first;
     if (!b)
         return 0;
     uint32_t n = b->n;
-    s->lists[class] = b->next;
+    *first = b->next;
     memcpy(objects, b->objects, n * sizeof *objects);
     b->n = 0;
     b->next = s->spare;
     s->spare = b;
-    count_batches(shard, class, load_relaxed(&s->counts[class]) - 1);
-    set_bytes(shard, load_relaxed(&depot.bytes[shard].now) - (uint64_t)n * class_bytes[class]);
+    count_batches(list, class, load_relaxed(count_of(list, class)) - 1);
+    set_bytes(list.shard, load_relaxed(&depot.bytes[list.shard].now) - (uint64_t)n * class_bytes[class]);
     return n;
 }
 
@@ -218,14 +242,6 @@ uint64_t depot_bytes(void)
     for (unsigned shard = 0; shard < DEPOT_SHARDS; shard++)
         bytes += load_relaxed(&depot.bytes[shard].now);
     return bytes;
-}
-
-uint32_t depot_count(unsigned class)
-{
-    uint32_t n = 0;
-    for (unsigned shard = 0; shard < DEPOT_SHARDS; shard++)
-        n += load_relaxed(&depot.shards[shard].counts[class]);
-    return n;
 }
 
 /* The locks wait for threads that put a batch in just now. */

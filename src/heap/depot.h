@@ -6,8 +6,11 @@
  * and allocates them again, pass by jemalloc's caches and slabs. The entries of a batch have the addresses of the headers, so
  * the page map is not read either. docs/decisions/093 has the figures.
  *
- * Each processor has a *shard* of it, since the objects are in its caches, and threads that write to the same lines wait for each other.
- * A thread takes from another shard only where that is rich: it has several batches of the class.
+ * The depot has *shards*. Each thread has one of its own, which it may share with others, and so has each processor. A shard has a list
+ * for its threads and one for its processor. What a thread frees goes into the list of its own shard first. Only what is too much there
+ * goes into that of the processor on which it runs. A thread takes from its own list first, then from the processor's, then from that of
+ * another processor, if that list is rich: it has several batches of the class. So a thread that allocates and frees gets its own objects
+ * again, whose headers lie side by side. What is freed by a thread that does not allocate reaches the others.
  *
  * For jemalloc, objects in the depot are allocated. They are bounded: in all, by class, and in a *run*, which is what is freed of a class
  * while nobody finds a magazine of that class empty. A long run is memory that the program may not want again soon. Then the shard takes
@@ -39,9 +42,9 @@ struct depot_shard {
     _Atomic uint32_t end;                                               /* batches that were ever in use */
     uint32_t granted;                                                   /* pieces of the bytes that all shards may have */
     struct depot_batch *spare;
-    struct depot_batch *lists[CLASSES_MAX];
-    _Atomic uint32_t counts[CLASSES_MAX]; /* batches there. Any thread may read them */
-    _Atomic uint32_t runs[CLASSES_MAX];   /* bytes. Threads of this processor write them, without the lock too */
+    struct depot_batch *lists[2][CLASSES_MAX]; /* by depot_list.is_own */
+    _Atomic uint32_t counts[2][CLASSES_MAX];   /* batches there. Any thread may read them */
+    _Atomic uint32_t runs[CLASSES_MAX];        /* bytes. Its threads write them, without the lock too */
 };
 
 struct depot {
@@ -68,12 +71,19 @@ static inline void depot_forget_want(size_t class)
         store_relaxed(&depot.wanted[class], 0);
 }
 
-/* The shard of the processor that the thread runs on. It may run on another one the next moment. */
-unsigned depot_shard_here(void);
+/* One of the two lists of a shard, which has one lock for both: LOCK_DEPOT + shard. */
+struct depot_list {
+    unsigned shard; /* DEPOT_SHARDS: none */
+    bool is_own;    /* that of its threads. Else that of its processor */
+};
+#define DEPOT_NO_LIST ((struct depot_list){DEPOT_SHARDS, false})
 
-/* The shard to take a batch of the class from, for an allocation, or to give to jemalloc. DEPOT_SHARDS: there is none. */
-unsigned depot_find(unsigned class);
-unsigned depot_find_any(unsigned class);
+/* The list to put a batch of the class in, and the one to take one from for an allocation. `own` is the thread's shard. */
+struct depot_list depot_to_put(unsigned own, unsigned class);
+struct depot_list depot_to_take(unsigned own, unsigned class);
+
+/* One that has batches, to be given to jemalloc. */
+struct depot_list depot_to_empty(unsigned class);
 
 /* Adds freed objects to the run. A thread that does so at the same time may be forgotten. */
 void depot_add_run(unsigned shard, unsigned class, uint32_t objects);
@@ -84,15 +94,14 @@ bool depot_run_is_long(unsigned shard, unsigned class);
 /* The objects of a batch of this class. 0: it is not exchanged. */
 uint32_t depot_batch_objects(unsigned class);
 
-/* Puts a batch in. Returns false where there is no room. The caller has the shard's lock. */
-bool depot_put(unsigned shard, unsigned class, const struct free_object *objects);
+/* Puts a batch of a thread with this shard into a list. Returns false where there is no room. The caller has the list's lock. */
+bool depot_put(struct depot_list list, unsigned own, unsigned class, const struct free_object *objects);
 
-/* Writes up to DEPOT_BATCH_MAX objects, the newest one last, and returns their number. The caller has the shard's lock. */
-uint32_t depot_take(unsigned shard, unsigned class, struct free_object *objects);
+/* Writes up to DEPOT_BATCH_MAX objects, the newest one last, and returns their number. The caller has the list's lock. */
+uint32_t depot_take(struct depot_list list, unsigned class, struct free_object *objects);
 
-/* Bytes and batches of all shards. */
+/* Of all shards. */
 uint64_t depot_bytes(void);
-uint32_t depot_count(unsigned class);
 
 /* Takes no more. For programs that bind threads to arenas of jemalloc, or destroy these. */
 void depot_close(void);

@@ -151,24 +151,26 @@ static NOINLINE void leave_first(struct thread *t, unsigned class)
 static bool share_oldest(struct thread *t, unsigned class)
 {
     uint32_t n = depot_batch_objects(class), objects = magazine_objects(t, class);
-    unsigned shard = depot_shard_here();
-    depot_add_run(shard, class, magazine_max[class] / 2u);
-    if (!n || objects < n || !try_lock(LOCK_DEPOT + shard))
+    depot_add_run(t->depot_shard, class, magazine_max[class] / 2u);
+    if (!n || objects < n)
         return false;
-    bool is_put = depot_put(shard, class, begin_to_give(t, class) + 1);
+    struct depot_list list = depot_to_put(t->depot_shard, class);
+    if (!try_lock(LOCK_DEPOT + list.shard))
+        return false;
+    bool is_put = depot_put(list, t->depot_shard, class, begin_to_give(t, class) + 1);
     close_ranks(t, class, is_put ? n : 0, objects);
-    unlock(LOCK_DEPOT + shard);
+    unlock(LOCK_DEPOT + list.shard);
     return is_put;
 }
 
 /* Takes a batch into a magazine, if that is empty. An allocation that got nothing from it may have been refused by a limit. Not
  * while its objects go to jemalloc. The caller has the shard's lock. */
-static bool take_batch(struct thread *t, unsigned class, unsigned shard)
+static bool take_batch(struct thread *t, unsigned class, struct depot_list list)
 {
     if (magazine_objects(t, class) || load_relaxed(&t->spill_class))
         return false;
     struct free_object *bottom = t->magazine + bottoms.whole[class];
-    uint32_t n = depot_take(shard, class, bottom + 1);
+    uint32_t n = depot_take(list, class, bottom + 1);
     if (!n)
         return false;
     bottom[n + 1].p = NULL; /* see magazine_put() */
@@ -177,18 +179,18 @@ static bool take_batch(struct thread *t, unsigned class, unsigned shard)
     return true;
 }
 
-static bool try_take_batch(struct thread *t, unsigned class, unsigned shard)
+static bool try_take_batch(struct thread *t, unsigned class, struct depot_list list)
 {
-    if (shard == DEPOT_SHARDS || !try_lock(LOCK_DEPOT + shard))
+    if (list.shard == DEPOT_SHARDS || !try_lock(LOCK_DEPOT + list.shard))
         return false;
-    bool has = take_batch(t, class, shard);
-    unlock(LOCK_DEPOT + shard);
+    bool has = take_batch(t, class, list);
+    unlock(LOCK_DEPOT + list.shard);
     return has;
 }
 
 NOINLINE bool magazine_refill(struct thread *t, size_t class)
 {
-    bool has = try_take_batch(t, (unsigned)class, depot_find((unsigned)class));
+    bool has = try_take_batch(t, (unsigned)class, depot_to_take(t->depot_shard, (unsigned)class));
     if (has)
         magazine_was_empty(t, class);
     return has;
@@ -230,10 +232,10 @@ static void spill(struct thread *t, unsigned class)
     }
     if (share(t, class))
         return;
-    unsigned shard = depot_find_any(class);
-    if (shard < DEPOT_SHARDS && depot_run_is_long(depot_shard_here(), class)) { /* each full magazine takes a batch out */
+    struct depot_list some = depot_to_empty(class);
+    if (some.shard < DEPOT_SHARDS && depot_run_is_long(t->depot_shard, class)) { /* each full magazine takes a batch out */
         give_oldest(t, class, full);
-        try_take_batch(t, class, shard);
+        try_take_batch(t, class, some);
         return;
     }
     if (++*spills == MAGAZINE_SPILLS_MAX) {
@@ -266,33 +268,38 @@ COLD void magazine_after_fork(struct thread *t)
         close_ranks(t, class, given < room_of(t, class) ? given + 1 : given, room_of(t, class));
 }
 
+static void empty_class(struct thread *t, unsigned class)
+{
+    struct free_object *object;
+    while ((object = magazine_take(t, class)))
+        give_to_jemalloc(object, class);
+}
+
 COLD void magazine_empty(struct thread *t)
 {
-    for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++) {
-        struct free_object *object;
-        while ((object = magazine_take(t, class)))
-            give_to_jemalloc(object, class);
-    }
+    for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++)
+        empty_class(t, class);
 }
 
 /* Only as many batches as it has at first: other threads may go on putting some in. */
-static void empty_shard(struct thread *t, unsigned class, unsigned shard)
+static void empty_list(struct thread *t, unsigned class, struct depot_list list)
 {
     bool has = true;
-    for (uint32_t n = load_relaxed(&depot.shards[shard].counts[class]); n && has; n--) {
-        lock(LOCK_DEPOT + shard);
-        has = take_batch(t, class, shard);
-        unlock(LOCK_DEPOT + shard);
-        magazine_empty(t);
+    for (uint32_t n = load_relaxed(&depot.shards[list.shard].counts[list.is_own][class]); n && has; n--) {
+        lock(LOCK_DEPOT + list.shard);
+        has = take_batch(t, class, list);
+        unlock(LOCK_DEPOT + list.shard);
+        empty_class(t, class);
     }
 }
 
 COLD void magazine_empty_depot(struct thread *t)
 {
-    magazine_empty(t);
-    for (unsigned shard = 0; shard < DEPOT_SHARDS; shard++)
-        for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++)
-            empty_shard(t, class, shard);
+    for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++) {
+        empty_class(t, class);
+        for (unsigned i = 0; i < 2 * DEPOT_SHARDS; i++)
+            empty_list(t, class, (struct depot_list){i / 2, i % 2});
+    }
 }
 
 static uint64_t bytes_for_arena(struct arena_magazines *m)

@@ -12,6 +12,7 @@
 #include "base/lock.h"
 #include "base/meta.h"
 #include "base/state_file.h"
+#include "heap/depot.h"
 
 THREAD_LOCAL struct thread_fast thread_fast;
 THREAD_LOCAL struct thread *thread_current;
@@ -72,6 +73,7 @@ static struct thread *make_block(void)
         state_watch(t->chunks, directory_bytes);
     t->entries = t->entries_inline;
     t->capacity = ENTRIES_INLINE;
+    t->depot_shard = (uint8_t)(load_relaxed(&block_count) % DEPOT_SHARDS);
     STATE_COPY(t->chunks);
     store_release(&last->next, t);
     STATE_COPY(last->next);

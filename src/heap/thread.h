@@ -223,6 +223,7 @@ struct thread {
     /* Rarely used. */
     uint32_t slow_events, next_name_check /* 0: it was renamed */, names;
     _Atomic bool is_renamed; /* by another thread */
+    uint8_t depot_shard;     /* where it exchanges freed objects: depot.h */
     uint64_t peak_moved; /* bytes since it made a look for peaks due: malloc/peak_looks.h */
     /* Objects of middle classes in the free buffer: their bytes, and the buffer's sequence then, made odd. */
     uint32_t middle_bytes, middle_sequence;

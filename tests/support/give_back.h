@@ -1,10 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Gives jemalloc all that this thread and the depot keep. */
+/* The depot: gives jemalloc all that this thread and the depot keep, and counts batches. */
 #ifndef TESTS_GIVE_BACK_H
 #define TESTS_GIVE_BACK_H
 
 #include "heap/magazine.h"
 #include "malloc/track.h"
+
+static inline uint32_t batches_in(struct depot_list list, unsigned class)
+{
+    return load_relaxed(&depot.shards[list.shard].counts[list.is_own][class]);
+}
+
+/* In all shards. */
+static inline uint32_t batches_of(unsigned class)
+{
+    uint32_t n = 0;
+    for (unsigned i = 0; i < 2 * DEPOT_SHARDS; i++)
+        n += batches_in((struct depot_list){i / 2, i % 2}, class);
+    return n;
+}
 
 static inline void give_back(struct thread *t)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Keeps the calling thread on the processor where it is: the depot has a shard for each. Needs _GNU_SOURCE. */
+/* Keeps the calling thread on the processor where it is: the depot has a list for each. Needs _GNU_SOURCE. */
 #ifndef TESTS_ONE_PROCESSOR_H
 #define TESTS_ONE_PROCESSOR_H
 

@@ -35,6 +35,7 @@ static bool is_locked; /* then no other thread can fork */
 #include "malloc/track_free.c"
 
 #include "../../support/family.h"
+#include "../../support/give_back.h"
 #include "../../support/one_processor.h"
 
 enum { OBJECTS = 5, KEPT = 128, OBJECT_BYTES = 100, OWN_BYTES = 300, CHILD_SECONDS = 600 };
@@ -54,7 +55,7 @@ static bool has_header(const void *p)
  * full magazine gives half of its objects to jemalloc, and more in a long run of frees. */
 static int lost_objects(struct thread *t)
 {
-    int kept = (int)(magazine_objects(t, class) + depot_count(class) * depot_batch_objects(class)), lost = 0;
+    int kept = (int)(magazine_objects(t, class) + batches_of(class) * depot_batch_objects(class)), lost = 0;
     if (magazine == TO_NONE)
         return 0;
     if (magazine == TO_EMPTY)
@@ -174,7 +175,7 @@ static void test_in_a_flush_to_the_depot(void **state)
     fill_magazine(track_thread());
     kept_least = KEPT;
     free_and_flush_with_forks(2 * OBJECTS + 5, 10 * OBJECTS + 10);
-    assert_int_equal(depot_count(class), 1);
+    assert_int_equal(batches_of(class), 1);
     magazine_empty_depot(track_thread());
     depot_close();
 }

@@ -96,7 +96,7 @@ static void test_smaller_after_many_frees(void **state)
             give_back(t);
             free_long_run(t, class);
             assert_int_equal(magazine_objects(t, class), 0);
-            assert_int_equal(depot_count(class), 0);
+            assert_int_equal(batches_of(class), 0);
         }
     }
     give_back(t);
