@@ -96,19 +96,42 @@ static bool line_to_current(struct site_cache_line *line, const struct thread *t
     return c->kind == CONTEXT_SPAN && t->tag != parent;
 }
 
+/* Enters the context if it is there already, without the lock, and writes the way to it. `labels` is a draft that has ended; NULL: none. */
+static bool enter_found(struct thread *t, uint64_t key, const struct jespan_site *site, const struct label_set *labels,
+                        struct site_cache_line *way)
+{
+    *way = (struct site_cache_line){.site = site, .kept = site_find(site), .parent = t->tag, .is_constant = true};
+    way->context = way->kept ? tree_find(t->tag, way->kept, labels, &way->generation) : 0;
+    struct counters *c = way->context ? counters_get(t, way->context) : NULL;
+    if (!c)
+        return false;
+    counters_use_more(c);
+    return enter_cached(t, way, key, timing_now());
+}
+
+/* Keeps the way to the current context. `hash` is that of block_hash() where the way begins. */
+static void keep_way(struct thread *t, uint32_t hash, const struct site_cache_line *way)
+{
+    struct site_cache_line *line = tree_has_policy(t->tag) ? policy_line(t, hash, true) : &t->site_cache[hash % SITE_CACHE_LINES];
+    if (line)
+        *line = *way;
+}
+
 static COLD int enter_block(struct thread *t, uint64_t key, const struct jespan_site *site)
 {
     mailbox_start_if_due();
     uint32_t parent = t->tag, hash = block_hash(t, site);
+    struct site_cache_line way;
+    if (enter_found(t, key, site, NULL, &way)) {
+        keep_way(t, hash, &way);
+        if (tree_has_policy(t->tag))
+            span_review_innermost(t);
+        return 0;
+    }
     lock(LOCK_TREE);
     int error = enter_block_locked(t, key, site, NULL);
-    struct site_cache_line fresh;
-    if (!error && line_to_current(&fresh, t, site, parent)) {
-        struct site_cache_line *line = tree_has_policy(t->tag) ? policy_line(t, hash, true)
-                                                               : &t->site_cache[hash % SITE_CACHE_LINES];
-        if (line)
-            *line = fresh;
-    }
+    if (!error && line_to_current(&way, t, site, parent))
+        keep_way(t, hash, &way);
     if (!error)
         span_review_innermost(t);
     unlock(LOCK_TREE);
@@ -138,6 +161,15 @@ static void compose(union label_draft *draft, const struct labels_given *given)
     labels_end(draft);
 }
 
+static void keep_in_line(struct thread *t, struct label_cache_line *line, const struct site_cache_line *way,
+                         const struct labels_given *given)
+{
+    line->way.site = NULL;
+    if (label_cache_keep(t, line, given))
+        line->way = *way;
+    line->has_policy = tree_has_policy(t->tag);
+}
+
 static COLD int enter_new_labels(struct thread *t, uint64_t key, const struct jespan_site *site,
                                  const struct labels_given *given, uint32_t hash, bool is_cached)
 {
@@ -149,14 +181,17 @@ static COLD int enter_new_labels(struct thread *t, uint64_t key, const struct je
     if (!draft)
         return ENOMEM;
     compose(draft, given);
+    if (enter_found(t, key, site, &draft->set, &way)) {
+        if (line)
+            keep_in_line(t, line, &way, given);
+        if (tree_has_policy(t->tag))
+            span_review_innermost(t);
+        return 0;
+    }
     lock(LOCK_TREE);
     int error = enter_block_locked(t, key, site, &draft->set);
-    if (!error && line && line_to_current(&way, t, site, parent)) {
-        line->way.site = NULL;
-        if (label_cache_keep(t, line, given))
-            line->way = way;
-        line->has_policy = tree_has_policy(t->tag);
-    }
+    if (!error && line && line_to_current(&way, t, site, parent))
+        keep_in_line(t, line, &way, given);
     if (!error)
         span_review_innermost(t);
     unlock(LOCK_TREE);

@@ -55,7 +55,8 @@ static void leave_arena(uint32_t id)
 /* Below a context that lost its arena, one that shares an arena with that is as it. */
 static bool shares_a_loss(const struct context *c)
 {
-    return contexts[c->parent].lost_arena && (tree_is_part(c->kind) || !(c->site->arena.flags & (JESPAN_ARENA | JESPAN_ARENA_NONE)));
+    return load_relaxed(&contexts[c->parent].lost_arena) &&
+           (tree_is_part(c->kind) || !(c->site->arena.flags & (JESPAN_ARENA | JESPAN_ARENA_NONE)));
 }
 
 void policy_context_made(uint32_t id)
@@ -69,7 +70,7 @@ void policy_context_made(uint32_t id)
         store_relaxed(&context_heads[id].arena, 0);
         c->arena_next = c->arena_before = 0;
     }
-    c->lost_arena = shares_a_loss(c);
+    store_relaxed(&c->lost_arena, shares_a_loss(c));
     limits_join(id);
 }
 
@@ -153,7 +154,7 @@ static bool take_arenas(void)
         while (arenas[i].wanted && arenas[i].first_context) {
             uint32_t id = arenas[i].first_context;
             leave_arena(id);
-            contexts[id].lost_arena = true;
+            store_relaxed(&contexts[id].lost_arena, true);
         }
     }
     return any;
@@ -208,6 +209,6 @@ COLD void policy_arena_again(uint32_t id)
         arenas_leave(arena);
         return;
     }
-    c->lost_arena = false;
+    store_relaxed(&c->lost_arena, false);
     join_arena(id, arena);
 }

@@ -82,6 +82,10 @@ static inline int64_t labels_integer(const char *value)
 /* A copy that stays until labels_free(). NULL when out of memory. */
 struct label_set *labels_copy(const struct label_set *draft);
 void labels_free(struct label_set *set);
+/* Without the lock: whether a kept set seems to be equal to a draft, which labels_end() has ended. It may be freed, and used again, at
+ * any moment; its memory stays. Both may be NULL. */
+bool labels_seem_equal(const struct label_set *kept, const struct label_set *draft);
+
 int labels_equal(const struct label_set *a, const struct label_set *b); /* NULL: no labels */
 
 #endif

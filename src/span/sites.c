@@ -151,28 +151,45 @@ bool sites_is_constant(const struct jespan_site *site)
 }
 
 /* By the address of the program's site, which may have other contents by now if it is not `constant`. */
-struct recent {
-    const struct jespan_site *constant; /* NULL: it is none */
-    struct site *kept;
-};
+static struct recent {
+    _Atomic(const struct jespan_site *) constant; /* NULL: it is none */
+    _Atomic(struct site *) kept;
+} recent[RECENT];
+
+static struct recent *recent_of(const struct jespan_site *site)
+{
+    return &recent[(uintptr_t)site / sizeof *site % RECENT];
+}
 
 static const struct site *intern_in(struct recent *place, const struct jespan_site *site)
 {
-    struct site *kept = place->kept;
+    struct site *kept = load_relaxed(&place->kept);
     if (kept && sites_is_whole_copy(kept, site))
         return kept;
     kept = find_again(kept, site);
-    place->kept = kept;
-    place->constant = kept && sites_is_constant(site) ? site : NULL;
+    store_relaxed(&place->constant, NULL);
+    atomic_thread_fence(memory_order_release); /* site_find() */
+    store_relaxed(&place->kept, kept);
+    store_release(&place->constant, kept && sites_is_constant(site) ? site : NULL);
     return kept;
 }
 
 const struct site *site_intern(const struct jespan_site *site)
 {
-    static struct recent recent[RECENT];
     jespan_assert(lock_is_held(LOCK_TREE));
-    struct recent *place = &recent[(uintptr_t)site / sizeof *site % RECENT];
-    return likely(place->constant == site) ? place->kept : intern_in(place, site);
+    struct recent *place = recent_of(site);
+    return likely(load_relaxed(&place->constant) == site) ? load_relaxed(&place->kept) : intern_in(place, site);
+}
+
+/* The copy of a constant site is always the same. */
+const struct site *site_find(const struct jespan_site *site)
+{
+    struct recent *place = recent_of(site);
+    if (load_acquire(&place->constant) != site)
+        return NULL;
+    const struct site *kept = load_relaxed(&place->kept);
+    atomic_thread_fence(memory_order_acquire);
+    return load_relaxed(&place->constant) == site ? kept : NULL;
 }
 
 uint64_t sites_truncated(void)

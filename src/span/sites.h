@@ -27,6 +27,9 @@ struct site {
 /* The only copy of this site, or NULL when out of memory. */
 const struct site *site_intern(const struct jespan_site *site);
 
+/* The copy of a site that is a constant of the program, without the lock, if it was interned lately. NULL: ask site_intern(). */
+const struct site *site_find(const struct jespan_site *site);
+
 /* The bytes of `s` that are kept: at most JESPAN_MAX_STRING_BYTES, and only whole UTF-8 characters. */
 size_t sites_cut(const char *s);
 

@@ -146,7 +146,7 @@ static uint32_t take_free_id(void)
 {
     uint32_t id = tree_ids.first_free;
     if (id) {
-        tree_ids.first_free = contexts[id].hash_next;
+        tree_ids.first_free = load_relaxed(&contexts[id].hash_next);
         tree_ids.free--;
     }
     return id;
@@ -178,7 +178,7 @@ static uint32_t hash_context(uint32_t parent, enum context_kind kind, const stru
 
 static void set_labels(struct context *c, struct label_set *labels)
 {
-    c->labels = labels;
+    __atomic_store_n(&c->labels, labels, __ATOMIC_RELAXED); /* tree_find() */
     c->label_bytes = labels ? labels->bytes : 0;
     c->label_count = labels ? labels->count : 0;
     c->label_integers = labels ? labels->integers : 0;
@@ -260,7 +260,7 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     }
     struct context *c = &contexts[id];
     __atomic_store_n(&c->parent, parent, __ATOMIC_RELAXED); /* tree_whole() */
-    c->site = site;
+    __atomic_store_n(&c->site, site, __ATOMIC_RELAXED); /* tree_find() */
     set_labels(c, copy);
     __atomic_store_n(&c->kind, kind, __ATOMIC_RELAXED);
     c->labelled = copy || contexts[parent].labelled;
@@ -305,16 +305,48 @@ uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespa
     if (!kept)
         return 0;
     uint32_t hash = hash_context(parent, kind, kept, labels);
-    for (uint32_t id = tree_hash_first(hash); id; id = contexts[id].hash_next) {
+    for (uint32_t id = tree_hash_first(hash); id; id = load_relaxed(&contexts[id].hash_next)) {
         const struct context *c = &contexts[id];
-        if (c->hash == hash && c->parent == parent && c->site == kept && c->kind == kind &&
+        if (load_relaxed(&c->hash) == hash && c->parent == parent && c->site == kept && c->kind == kind &&
             labels_equal(c->labels, labels)) {
-            if (unlikely(c->lost_arena))
+            if (unlikely(load_relaxed(&c->lost_arena)))
                 policy_arena_again(id);
             return id;
         }
     }
     return make_context(parent, kind, kept, labels, 0, hash);
+}
+
+/* ---- Without the lock ----
+ *
+ * Lists change meanwhile, and a list may lead into another one, or to free numbers. All of it is memory that stays. */
+
+#define FIND_STEPS 16
+
+/* The context may become another one at any moment. Then its generation is not the one that is returned. */
+static bool seems_to_be(uint32_t id, uint32_t parent, const struct site *site, const struct label_set *labels, uint32_t *generation)
+{
+    const struct context *c = &contexts[id];
+    *generation = load_acquire(&context_heads[id].generation);
+    bool seems = !(*generation & 1) && id < load_acquire(&tree_next_id) && __atomic_load_n(&c->parent, __ATOMIC_RELAXED) == parent &&
+                 __atomic_load_n(&c->site, __ATOMIC_RELAXED) == site && __atomic_load_n(&c->kind, __ATOMIC_RELAXED) == CONTEXT_SPAN &&
+                 labels_seem_equal(__atomic_load_n(&c->labels, __ATOMIC_RELAXED), labels) && !load_relaxed(&c->lost_arena);
+    atomic_thread_fence(memory_order_acquire); /* what was read is older than the generation that the caller sees next */
+    return seems;
+}
+
+uint32_t tree_find(uint32_t parent, const struct site *site, const struct label_set *labels, uint32_t *generation)
+{
+    parent = tree_parent_in(parent);
+    if (!tree_lockless || contexts[parent].kind == CONTEXT_UNSAMPLED)
+        return 0;
+    if (labels && !labels->count)
+        labels = NULL;
+    uint32_t hash = hash_context(parent, CONTEXT_SPAN, site, labels), id = tree_hash_first(hash);
+    for (int i = 0; id && i < FIND_STEPS; i++, id = load_relaxed(&contexts[id].hash_next))
+        if (load_relaxed(&contexts[id].hash) == hash && seems_to_be(id, parent, site, labels, generation))
+            return id;
+    return 0;
 }
 
 /* ---- Stacks ---- */
@@ -351,10 +383,10 @@ uint32_t tree_intern_stack(uint32_t parent, uint32_t stack)
     if (!kept)
         return 0;
     uint32_t hash = hash_context(parent, CONTEXT_STACK, kept, NULL) ^ stack * 0x9e3779b1u;
-    for (uint32_t id = tree_hash_first(hash); id; id = contexts[id].hash_next) {
+    for (uint32_t id = tree_hash_first(hash); id; id = load_relaxed(&contexts[id].hash_next)) {
         const struct context *c = &contexts[id];
-        if (c->hash == hash && c->parent == parent && c->stack == stack && c->kind == CONTEXT_STACK) {
-            if (unlikely(c->lost_arena))
+        if (load_relaxed(&c->hash) == hash && c->parent == parent && c->stack == stack && c->kind == CONTEXT_STACK) {
+            if (unlikely(load_relaxed(&c->lost_arena)))
                 policy_arena_again(id);
             return id;
         }

@@ -61,13 +61,13 @@ struct context {
     uint64_t born;                  /* for a period: its begin in ticks, not 0 */
     uint32_t stack;                 /* for a stack: its number, stacks/stacks.h, perhaps with STACK_SAMPLED */
     uint32_t first_stack, stack_next, stack_before; /* the list of a context's stacks; 0: none */
-    uint32_t hash, hash_next;
+    _Atomic uint32_t hash, hash_next; /* tree_find() reads them without the lock */
     uint32_t children, open_spans;
     bool labelled; /* it or an ancestor has labels, so there may be any number of such contexts */
     bool unused;   /* while recycling: in use by nothing except children */
     bool is_own;   /* it is "(jespan)" or lies below it, so it has no limit */
     uint32_t arena_next, arena_before; /* the list of contexts that have its arena; 0: none */
-    bool lost_arena; /* another context got its arena, or that of an ancestor: it asks for one again when it is next used */
+    _Atomic bool lost_arena; /* another context got its arena, or that of an ancestor: it asks for one again when it is next used */
 };
 
 /* A span of this context begins, or ends, at a time of clock_ticks(). */
@@ -94,6 +94,11 @@ extern INTERNAL bool tree_has_membarrier;
 
 /* To be called once. Maps less where address space is short. Takes LOCK_TREE. Returns 0 or -ENOMEM. */
 int tree_boot(uint32_t max_contexts);
+
+/* Finds the context of a span below one that the thread is in, if it is there already. Needs no lock. The caller enters it at once, counts
+ * that first, and then sees that the generation is still this one: otherwise it may be any context. Returns 0 where it is to be asked for
+ * by tree_intern(). */
+uint32_t tree_find(uint32_t parent, const struct site *site, const struct label_set *labels, uint32_t *generation);
 
 /* The context of `site` and `labels` (NULL: none) below `parent`. Creates it where it is missing. When all ids are
  * taken, it counts that and returns the parent. Children of a thread's context lie below the root. Returns the id, or 0

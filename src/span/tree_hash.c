@@ -12,9 +12,10 @@
 
 #define BUCKETS_PER_CONTEXT 4u
 
-static uint32_t *heads_end; /* ids; 0: none. Bucket 0 is the last, so that what is touched first is near other such memory */
-static uint32_t buckets = 1, buckets_most;
-static uint32_t mask; /* the next power of two that is not below `buckets`, less one */
+static _Atomic uint32_t *heads_end; /* ids; 0: none. Bucket 0 is the last, so that what is touched first is near other such memory */
+static _Atomic uint32_t buckets = 1;
+static uint32_t buckets_most;
+static _Atomic uint32_t mask; /* the next power of two that is not below `buckets`, less one */
 
 size_t tree_hash_bytes(uint32_t max)
 {
@@ -23,67 +24,71 @@ size_t tree_hash_bytes(uint32_t max)
 
 COLD void tree_hash_begin(uint32_t max, char *end)
 {
-    heads_end = (uint32_t *)end;
+    heads_end = (_Atomic uint32_t *)end;
     buckets_most = max * BUCKETS_PER_CONTEXT;
 }
 
-static uint32_t *head(uint32_t bucket)
+static _Atomic uint32_t *head(uint32_t bucket)
 {
     return heads_end - 1 - bucket;
 }
 
-/* A hash whose bucket is not there yet is in the bucket from which that one will be split off. */
-static uint32_t *head_of(uint32_t hash)
+/* A hash whose bucket is not there yet is in the bucket from which that one will be split off. Without the lock, the bucket may be another
+ * one. */
+static _Atomic uint32_t *head_of(uint32_t hash)
 {
-    uint32_t bucket = hash & mask;
-    return head(bucket < buckets ? bucket : bucket & mask >> 1);
+    uint32_t all = load_relaxed(&mask), bucket = hash & all;
+    return head(bucket < load_relaxed(&buckets) ? bucket : bucket & all >> 1);
 }
 
 /* Makes one more bucket, and moves the contexts there that belong to it. */
 static void split(void)
 {
-    if (buckets > mask)
-        mask = 2 * mask + 1;
-    uint32_t more = buckets++, *from = head(more & mask >> 1), *to = head(more);
-    while (*from) {
-        struct context *c = &contexts[*from];
-        if ((c->hash & mask) == more) {
-            *to = *from;
-            *from = c->hash_next;
+    uint32_t more = load_relaxed(&buckets), all = load_relaxed(&mask);
+    if (more > all)
+        all = 2 * all + 1;
+    store_relaxed(&mask, all);
+    store_relaxed(&buckets, more + 1);
+    _Atomic uint32_t *from = head(more & all >> 1), *to = head(more);
+    for (uint32_t id; (id = load_relaxed(from));) {
+        struct context *c = &contexts[id];
+        if ((load_relaxed(&c->hash) & all) == more) {
+            store_relaxed(to, id);
+            store_relaxed(from, load_relaxed(&c->hash_next));
             to = &c->hash_next;
         } else {
             from = &c->hash_next;
         }
     }
-    *to = 0;
+    store_relaxed(to, 0);
 }
 
 void tree_hash_grow(uint32_t id)
 {
-    while (buckets < buckets_most && buckets / BUCKETS_PER_CONTEXT <= id)
+    while (load_relaxed(&buckets) < buckets_most && load_relaxed(&buckets) / BUCKETS_PER_CONTEXT <= id)
         split();
 }
 
 uint32_t tree_hash_first(uint32_t hash)
 {
-    return *head_of(hash);
+    return load_relaxed(head_of(hash));
 }
 
 void tree_hash_add(uint32_t id, uint32_t hash)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
-    uint32_t *head = head_of(hash);
-    contexts[id].hash = hash;
-    contexts[id].hash_next = *head;
-    *head = id;
+    _Atomic uint32_t *head = head_of(hash);
+    store_relaxed(&contexts[id].hash, hash);
+    store_relaxed(&contexts[id].hash_next, load_relaxed(head));
+    store_relaxed(head, id);
 }
 
 void tree_hash_remove(uint32_t id)
 {
-    uint32_t *link = head_of(contexts[id].hash);
-    while (*link != id) {
-        jespan_assert(*link); /* the list has the context */
-        link = &contexts[*link].hash_next;
+    _Atomic uint32_t *link = head_of(load_relaxed(&contexts[id].hash));
+    while (load_relaxed(link) != id) {
+        jespan_assert(load_relaxed(link)); /* the list has the context */
+        link = &contexts[load_relaxed(link)].hash_next;
     }
-    *link = contexts[id].hash_next;
+    store_relaxed(link, load_relaxed(&contexts[id].hash_next));
 }

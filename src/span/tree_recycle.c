@@ -184,9 +184,9 @@ static void free_context(uint32_t id, const struct totals *sum)
     tree_hash_remove(id);
     policy_context_freed(id);
     labels_free(c->labels);
-    c->labels = NULL;
+    __atomic_store_n(&c->labels, NULL, __ATOMIC_RELAXED); /* tree_find() */
     c->unused = false;
-    c->hash_next = tree_ids.first_free;
+    store_relaxed(&c->hash_next, tree_ids.first_free);
     tree_ids.first_free = id;
     tree_ids.free++;
     tree_ids.recycled++;

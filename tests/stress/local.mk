@@ -4,6 +4,7 @@ stress_tests += \
 	%D%/arenas \
 	%D%/async \
 	%D%/depot \
+	%D%/labels \
 	%D%/limits \
 	%D%/limits_model \
 	%D%/mix \
