@@ -49,13 +49,21 @@ void spans_enter_if_wanted(void)
     }
 }
 
+#define DIGITS 11
+
 /* Without printf, which would cost more than the measured code. */
+static void write_number(char digits[DIGITS], uint32_t number)
+{
+    for (char *d = digits + DIGITS - 1; d-- > digits; number /= 10) {
+        *d = (char)('0' + number % 10);
+    }
+    digits[DIGITS - 1] = '\0';
+}
+
 jespan_span_t *spans_open_numbered(const struct jespan_site *site, uint32_t number)
 {
-    char digits[11] = "0000000000";
-    for (char *d = digits + sizeof digits - 2; number; number /= 10) {
-        *d-- = (char)('0' + number % 10);
-    }
+    char digits[DIGITS];
+    write_number(digits, number);
     return open_span(site, &(struct jespan_label)JESPAN_LABEL("number", digits), 1);
 }
 
@@ -115,6 +123,23 @@ void span_distinct_round(void *state, size_t operations)
     for (size_t i = 0; i < operations; i++) {
         span_api.close(spans_open_numbered(&site, s->number));
         s->number = (s->number + 1) % DISTINCT;
+    }
+}
+
+/* Like a service that labels each request with its user. */
+#define USERS 1000
+void span_users_round(void *state, size_t operations)
+{
+    JESPAN_SITE(site, "bench users");
+    struct span_state *s = state;
+    char digits[DIGITS];
+    const char *const args[] = {"bench users", "user", digits};
+    for (size_t i = 0; i < operations; i++) {
+        struct jespan_block scope;
+        write_number(digits, s->number);
+        span_api.block_enter(&scope, &site, args, 3);
+        span_api.block_exit(&scope);
+        s->number = (s->number + 7) % USERS;
     }
 }
 

@@ -92,6 +92,7 @@ void *span_start(const void *shape);
 void span_enter_exit_round(void *state, size_t operations);
 void span_pair_round(void *state, size_t operations);
 void span_distinct_round(void *state, size_t operations);
+void span_users_round(void *state, size_t operations);
 void span_block_round(void *state, size_t operations);
 void span_clock_round(void *state, size_t operations);
 void span_stop(void *state);

@@ -130,6 +130,10 @@ const struct workload workloads[] = {
     SPAN("enter+pair+exit", "the same with a pair inside", span_pair_round, 1, 0),
     SPAN("scope", "JESPAN(\"name\"): open, enter, exit, close", span_block_round, 1, 0),
     SPAN("scope-labels", "JESPAN(\"name\", ...) with two labels", span_block_round, 5, 0),
+    SPAN("scope-1000", "JESPAN(\"name\", ...) with one label of 1,000", span_users_round, 1, 10000),
+    {"scope-1000-2t", "scope-1000 on 2 threads",
+     &(const struct threads_shape){2, &(const struct span_shape){1}, span_start, span_users_round, span_stop}, threads_start, threads_round,
+     threads_stop, NULL, 20000, 0, WORKLOAD_SPAN},
     SPAN("open+close", "open and close a span, each of 1,000,000 with a label of its own", span_distinct_round, 1,
          1000000),
 
