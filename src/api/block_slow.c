@@ -220,7 +220,7 @@ static NOINLINE int enter_labelled_by_hash(struct thread *t, uint64_t key, const
     struct label_guess *guess = line ? label_cache_guess(t, site, *given) : NULL;
     if (!line || !enter_by_label_line(t, line, site, given, key))
         return enter_new_labels(t, key, site, given, hash, is_cached);
-    label_guess_keep(guess, line, given);
+    label_guess_keep(t->label_cache, guess, line, given);
     return 0;
 }
 

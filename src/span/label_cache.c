@@ -99,8 +99,10 @@ bool label_cache_has(const struct label_cache_line *line, const struct labels_gi
     return true;
 }
 
-void label_guess_keep(struct label_guess *guess, struct label_cache_line *line, const struct labels_given *given)
+void label_guess_keep(struct label_cache *cache, struct label_guess *guess, struct label_cache_line *line,
+                      const struct labels_given *given)
 {
+    uint32_t number = (uint32_t)(guess - cache->guesses);
     const char *at = line->text;
     bool is_good = !guess->rests && given->n <= LABEL_GUESS_MAX && line->way.is_constant;
     guess->rests -= guess->rests != 0;
@@ -121,6 +123,7 @@ void label_guess_keep(struct label_guess *guess, struct label_cache_line *line, 
     guess->n = (uint16_t)given->n;
     guess->has_policy = line->has_policy;
     guess->line = line;
+    atomic_fetch_or_explicit(&line->guesses, UINT64_C(1) << number, memory_order_relaxed);
     compiler_barrier();
     if (is_good)
         guess->way = line->way;
@@ -143,10 +146,18 @@ static char *put_text(char *at, const char *end, const char *text)
     return n < INTEGER ? put(at, end, n, text, n + 1) : NULL;
 }
 
+static void forget_guesses(struct label_cache *cache, struct label_cache_line *line)
+{
+    for (uint64_t all = load_relaxed(&line->guesses); all; all &= all - 1) {
+        struct label_guess *guess = &cache->guesses[__builtin_ctzll(all)];
+        atomic_fetch_and_explicit(&line->guesses, ~(all & -all), memory_order_relaxed);
+        guess->way.site = guess->line == line ? NULL : guess->way.site;
+    }
+}
+
 bool label_cache_keep(struct thread *t, struct label_cache_line *line, const struct labels_given *given)
 {
-    for (struct label_guess *g = t->label_cache->guesses; g < t->label_cache->guesses + LABEL_GUESSES; g++)
-        g->way.site = g->line == line ? NULL : g->way.site;
+    forget_guesses(t->label_cache, line);
     char *at = line->text, *end = at + sizeof line->text;
     for (size_t i = 0; at && i < given->n; i++) {
         const struct jespan_label label = labels_given_at(given, i);

@@ -54,18 +54,20 @@ HOT_INLINE uint64_t label_value(struct labels_given given, size_t i)
     return label_type(given, i) == JESPAN_TYPE_STRING ? (uintptr_t)given.labels[i].value : (uint64_t)given.labels[i].integer;
 }
 
+#define LABEL_GUESSES 64u
+
 struct label_cache_line {
     struct site_cache_line way;
-    bool has_policy; /* the context has an allocation policy */
-    uint8_t n;       /* labels */
-    char text[158];  /* label_cache_keep() writes it */
+    _Atomic uint64_t guesses; /* bit i: guess i may be of this line. Signal handlers change it too */
+    bool has_policy;          /* the context has an allocation policy */
+    uint8_t n;                /* labels */
+    char text[150];           /* label_cache_keep() writes it */
 };
 
 /* How a label is known to be the one that was guessed. The address of a value that is a constant of the program is enough, and that
  * of a key always is one. */
 enum label_proof { LABEL_CONSTANT, LABEL_NUMBER, LABEL_TEXT };
 
-#define LABEL_GUESSES 64u
 #define LABEL_GUESS_MAX 4u /* labels */
 #define LABEL_GUESS_RESTS 15u
 
@@ -123,7 +125,8 @@ HOT_INLINE bool label_guess_is_right(const struct label_guess *guess, struct lab
 }
 
 /* The line has the labels: remembers that, unless the guess rests, or the site or a key is no constant. */
-void label_guess_keep(struct label_guess *guess, struct label_cache_line *line, const struct labels_given *given);
+void label_guess_keep(struct label_cache *cache, struct label_guess *guess, struct label_cache_line *line,
+                      const struct labels_given *given);
 
 static inline void label_guess_was_wrong(struct label_guess *guess)
 {
