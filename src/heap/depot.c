@@ -85,18 +85,26 @@ struct depot_list depot_to_take(unsigned own, unsigned class)
 
 struct depot_list depot_to_empty(unsigned class)
 {
-    for (unsigned i = 0; i < 2 * DEPOT_SHARDS; i++) {
-        struct depot_list list = {i / 2, i % 2};
-        if (load_relaxed(count_of(list, class)))
-            return list;
-    }
-    return DEPOT_NO_LIST;
+    unsigned filled = load_relaxed(&depot.filled[class]), first = filled ? (unsigned)__builtin_ctz(filled) : 0;
+    return filled ? (struct depot_list){first / 2, first % 2} : DEPOT_NO_LIST;
+}
+
+/* Lists change their bits at the same time. */
+static void note_filled(struct depot_list list, unsigned class, bool is_filled)
+{
+    unsigned bit = 1u << (2 * list.shard + list.is_own);
+    if (is_filled)
+        atomic_fetch_or_explicit(&depot.filled[class], (uint16_t)bit, memory_order_relaxed);
+    else
+        atomic_fetch_and_explicit(&depot.filled[class], (uint16_t)~bit, memory_order_relaxed);
 }
 
 /* Shards change their bits at the same time. */
 static void count_batches(struct depot_list list, unsigned class, uint32_t n)
 {
     unsigned bit = 1u << list.shard, is_rich = load_relaxed(&depot.rich[class]) & bit;
+    if (!load_relaxed(count_of(list, class)) != !n)
+        note_filled(list, class, n);
     store_relaxed(count_of(list, class), n);
     if (list.is_own)
         return;

@@ -55,7 +55,10 @@ struct depot {
     /* By class: whether an allocation has found a magazine empty since a long run or since a thread began to keep nothing, and which
      * shards are rich, one bit each. */
     _Atomic uint8_t wanted[CLASSES_MAX], rich[CLASSES_MAX];
+    /* By class: which lists have batches. Bit 2 * shard + is_own. */
+    _Alignas(2 * CACHE_LINE_BYTES) _Atomic uint16_t filled[CLASSES_MAX];
 };
+_Static_assert(2 * DEPOT_SHARDS <= 16, "a bit for each list");
 extern struct depot depot;
 
 /* To be called where an allocation found the magazine empty. */
@@ -69,6 +72,12 @@ static inline void depot_forget_want(size_t class)
 {
     if (load_relaxed(&depot.wanted[class]))
         store_relaxed(&depot.wanted[class], 0);
+}
+
+/* False: there is nothing of the class, as in a program that only allocates. */
+HOT_INLINE bool depot_has(size_t class)
+{
+    return load_relaxed(&depot.filled[class]);
 }
 
 /* One of the two lists of a shard, which has one lock for both: LOCK_DEPOT + shard. */

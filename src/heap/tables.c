@@ -305,7 +305,7 @@ COLD void tables_empty_cache(struct table_cache *cache)
         header_t *table;
         while ((table = pop(cache, slot_shift)))
             tables_give_back(table, slot_shift);
-        cache->n[slot_shift] = 0;
+        cache->n[slot_shift] = cache->doublings[slot_shift] = 0;
     }
     cache->busy = false;
 }

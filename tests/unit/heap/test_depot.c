@@ -81,7 +81,9 @@ static void test_a_batch_comes_back_whole(void **state)
     (void)state;
     for (unsigned i = 0; i < 2 * DEPOT_SHARDS; i++) {
         struct depot_list list = {i / 2, i % 2};
+        assert_false(depot_has(class));
         assert_true(put(list));
+        assert_true(depot_has(class));
         assert_int_equal(batches_of(class), 1);
         assert_int_equal(depot_bytes(), depot_batch_objects(class) * class_bytes[class]);
         assert_true(is_list(depot_to_empty(class), list));
@@ -92,6 +94,11 @@ static void test_a_batch_comes_back_whole(void **state)
         assert_int_equal(depot_bytes(), 0);
     }
     assert_true(is_list(depot_to_empty(class), DEPOT_NO_LIST));
+    assert_false(depot_has(class));
+    assert_true(put(of_own));
+    assert_true(put(elsewhere));
+    assert_int_equal(take(of_own, objects), depot_batch_objects(class));
+    assert_true(depot_has(class));
 }
 
 /* A thread has two batches of a class to itself. The next ones are for all threads of the processor. */
