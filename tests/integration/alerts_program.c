@@ -135,14 +135,10 @@ static const char *mode(void)
     return text;
 }
 
-/* Twice: a thread may allocate once more in the former mode. */
-static int allocate(void)
+static void allocate(void)
 {
-    for (int i = 0; i < 2; i++) {
-        char *volatile p = malloc(100000);
-        free(p);
-    }
-    return 0;
+    char *volatile p = malloc(100000);
+    free(p);
 }
 
 static void set_mode(const char *text)
@@ -201,6 +197,14 @@ static void go_on_in_child(void)
         exit(WEXITSTATUS(status));
 }
 
+static void await_mode(const char *text)
+{
+    do
+        allocate();
+    while (!until(!strcmp(mode(), text)));
+    allocate(); /* a thread may allocate once more in the former mode */
+}
+
 /* Words about rules. Returns how many arguments follow, or -1: it is none of them. */
 static int do_rules(char **argv)
 {
@@ -215,8 +219,7 @@ static int do_rules(char **argv)
         while (!until(atomic_load(&n_told) >= strtoul(argv[1], NULL, 10)))
             ;
     else if (!strcmp(word, "mode"))
-        while (!until(allocate() || !strcmp(mode(), argv[1])))
-            ;
+        await_mode(argv[1]);
     else if (!strcmp(word, "stacks"))
         set_mode(argv[1]);
     else if (!strcmp(word, "ended"))

@@ -17,7 +17,7 @@ fill_collector() {
 # A collector of its own for each case. It writes its file to the end when it ends.
 start_collector() {
     collector=http://127.0.0.1:$(free_port)
-    rm -f "$scratch/pushes"
+    rm -f "$scratch/pushes" "$scratch/collector.log" # else the words of the one before would do
     cat > "$scratch/collector.yml" << END
 receivers: {otlp: {protocols: {http: {endpoint: "${collector#http://}"}}}}
 exporters: {file: {path: "$scratch/pushes"}}

@@ -23,6 +23,7 @@ start_judge() {
     require_go 26 "$sources"
     key=$(cat "$sources"/*.go "$sources"/go.* | sha256sum | cut -c1-16)
     build_once "judge-$key" fill_judge
+    rm -f "$scratch/judge.address" # that of the one before
     "$built/judge" > "$scratch/judge.address" 2> "$scratch/judge.log" &
     pids+=($!)
     wait_for "the judge" "$scratch/judge.log" grep -q : "$scratch/judge.address"
