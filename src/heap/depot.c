@@ -45,11 +45,6 @@ static bool is_locked(unsigned shard)
 
 /* ---- Which list ---- */
 
-static _Atomic uint32_t *count_of(struct depot_list list, unsigned class)
-{
-    return &depot.shards[list.shard].counts[list.is_own][class];
-}
-
 /* The thread may run on another processor the next moment. */
 static struct depot_list list_of_processor(void)
 {
@@ -61,7 +56,7 @@ static struct depot_list list_of_processor(void)
 struct depot_list depot_to_put(unsigned own, unsigned class)
 {
     struct depot_list list = {own, true};
-    return load_relaxed(count_of(list, class)) < OWN_BATCHES ? list : list_of_processor();
+    return depot_count(list, class) < OWN_BATCHES ? list : list_of_processor();
 }
 
 /* The first rich one after this one, so that threads of different processors begin with different ones. */
@@ -77,16 +72,16 @@ static struct depot_list rich_after(struct depot_list here, unsigned class)
 struct depot_list depot_to_take(unsigned own, unsigned class)
 {
     struct depot_list list = {own, true};
-    if (load_relaxed(count_of(list, class)))
+    if (depot_count(list, class))
         return list;
     list = list_of_processor();
-    return load_relaxed(count_of(list, class)) ? list : rich_after(list, class);
+    return depot_count(list, class) ? list : rich_after(list, class);
 }
 
 struct depot_list depot_to_empty(unsigned class)
 {
-    unsigned filled = load_relaxed(&depot.filled[class]), first = filled ? (unsigned)__builtin_ctz(filled) : 0;
-    return filled ? (struct depot_list){first / 2, first % 2} : DEPOT_NO_LIST;
+    unsigned filled = load_relaxed(&depot.filled[class]);
+    return filled ? depot_list_at((unsigned)__builtin_ctz(filled)) : DEPOT_NO_LIST;
 }
 
 /* Lists change their bits at the same time. */
@@ -103,9 +98,9 @@ static void note_filled(struct depot_list list, unsigned class, bool is_filled)
 static void count_batches(struct depot_list list, unsigned class, uint32_t n)
 {
     unsigned bit = 1u << list.shard, is_rich = load_relaxed(&depot.rich[class]) & bit;
-    if (!load_relaxed(count_of(list, class)) != !n)
+    if (!depot_count(list, class) != !n)
         note_filled(list, class, n);
-    store_relaxed(count_of(list, class), n);
+    store_relaxed(&depot.shards[list.shard].counts[list.is_own][class], n);
     if (list.is_own)
         return;
     if (n >= RICH_FROM && !is_rich)
@@ -202,7 +197,7 @@ bool depot_put(struct depot_list list, unsigned own, unsigned class, const struc
 {
     jespan_assert(is_locked(list.shard));
     struct depot_shard *s = &depot.shards[list.shard];
-    uint32_t n = depot_batch_objects(class), count = load_relaxed(&s->counts[0][class]) + load_relaxed(&s->counts[1][class]);
+    uint32_t n = depot_batch_objects(class), count = load_relaxed(&s->counts[false][class]) + load_relaxed(&s->counts[true][class]);
     uint64_t bytes = (uint64_t)n * class_bytes[class];
     end_run(own, class);
     if (load_relaxed(&is_closed) || depot_run_is_long(own, class) || !class_has_room(count, bytes))
@@ -216,7 +211,7 @@ bool depot_put(struct depot_list list, unsigned own, unsigned class, const struc
     b->class = class;
     memcpy(b->objects, objects, n * sizeof *objects);
     *first = b;
-    count_batches(list, class, load_relaxed(count_of(list, class)) + 1);
+    count_batches(list, class, depot_count(list, class) + 1);
     return true;
 }
 
@@ -233,7 +228,7 @@ uint32_t depot_take(struct depot_list list, unsigned class, struct free_object *
     b->n = 0;
     b->next = s->spare;
     s->spare = b;
-    count_batches(list, class, load_relaxed(count_of(list, class)) - 1);
+    count_batches(list, class, depot_count(list, class) - 1);
     set_bytes(list.shard, load_relaxed(&depot.bytes[list.shard].now) - (uint64_t)n * class_bytes[class]);
     return n;
 }

@@ -28,6 +28,7 @@
 #include "heap/thread.h"
 
 #define DEPOT_SHARDS LOCK_DEPOTS
+#define DEPOT_LISTS (2 * DEPOT_SHARDS)
 #define DEPOT_BATCH_MAX 64u /* objects of a batch */
 
 struct depot_batch {
@@ -55,10 +56,10 @@ struct depot {
     /* By class: whether an allocation has found a magazine empty since a long run or since a thread began to keep nothing, and which
      * shards are rich, one bit each. */
     _Atomic uint8_t wanted[CLASSES_MAX], rich[CLASSES_MAX];
-    /* By class: which lists have batches. Bit 2 * shard + is_own. */
+    /* By class: which lists have batches. Bit i is for depot_list_at(i). */
     _Alignas(2 * CACHE_LINE_BYTES) _Atomic uint16_t filled[CLASSES_MAX];
 };
-_Static_assert(2 * DEPOT_SHARDS <= 16, "a bit for each list");
+_Static_assert(DEPOT_LISTS <= 16, "a bit for each list");
 extern struct depot depot;
 
 /* To be called where an allocation found the magazine empty. */
@@ -86,6 +87,18 @@ struct depot_list {
     bool is_own;    /* that of its threads. Else that of its processor */
 };
 #define DEPOT_NO_LIST ((struct depot_list){DEPOT_SHARDS, false})
+
+/* All lists, by number. */
+static inline struct depot_list depot_list_at(unsigned i)
+{
+    return (struct depot_list){i / 2, i % 2};
+}
+
+/* The batches of the class in a list. Any thread may ask. */
+static inline uint32_t depot_count(struct depot_list list, unsigned class)
+{
+    return load_relaxed(&depot.shards[list.shard].counts[list.is_own][class]);
+}
 
 /* The list to put a batch of the class in, and the one to take one from for an allocation. `own` is the thread's shard. */
 struct depot_list depot_to_put(unsigned own, unsigned class);

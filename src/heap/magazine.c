@@ -188,7 +188,7 @@ static bool try_take_batch(struct thread *t, unsigned class, struct depot_list l
     return has;
 }
 
-NOINLINE bool magazine_refill(struct thread *t, size_t class)
+NOINLINE bool magazine_refill_from_depot(struct thread *t, size_t class)
 {
     bool has = try_take_batch(t, (unsigned)class, depot_to_take(t->depot_shard, (unsigned)class));
     if (has)
@@ -285,7 +285,7 @@ COLD void magazine_empty(struct thread *t)
 static void empty_list(struct thread *t, unsigned class, struct depot_list list)
 {
     bool has = true;
-    for (uint32_t n = load_relaxed(&depot.shards[list.shard].counts[list.is_own][class]); n && has; n--) {
+    for (uint32_t n = depot_count(list, class); n && has; n--) {
         lock(LOCK_DEPOT + list.shard);
         has = take_batch(t, class, list);
         unlock(LOCK_DEPOT + list.shard);
@@ -297,8 +297,8 @@ COLD void magazine_empty_depot(struct thread *t)
 {
     for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++) {
         empty_class(t, class);
-        for (unsigned i = 0; i < 2 * DEPOT_SHARDS; i++)
-            empty_list(t, class, (struct depot_list){i / 2, i % 2});
+        for (unsigned i = 0; i < DEPOT_LISTS; i++)
+            empty_list(t, class, depot_list_at(i));
     }
 }
 

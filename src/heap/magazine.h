@@ -87,7 +87,11 @@ HOT_INLINE void magazine_was_empty(struct thread *t, size_t class)
 }
 
 /* Takes a batch from the depot into a magazine that is empty. Returns whether it did. Leaves errno alone. */
-bool magazine_refill(struct thread *t, size_t class);
+bool magazine_refill_from_depot(struct thread *t, size_t class);
+HOT_INLINE bool magazine_refill(struct thread *t, size_t class)
+{
+    return depot_has(class) && magazine_refill_from_depot(t, class);
+}
 
 /* The entry above the top. It holds the object that was taken out last, if nothing was put in since. For a full
  * magazine its pointer is NULL, and it may be the bottom entry of the next one. */

@@ -89,7 +89,7 @@ bool track_flush_waiting(struct thread *t, size_t class);
  * is to begin again. */
 HOT_INLINE bool track_may_begin_again(struct thread *t, size_t class)
 {
-    return (unlikely(track_may_wait(t)) && track_flush_waiting(t, class)) || (depot_has(class) && magazine_refill(t, class));
+    return (unlikely(track_may_wait(t)) && track_flush_waiting(t, class)) || magazine_refill(t, class);
 }
 
 /* Takes an object of a middle class after the thread found its magazine empty. NULL: there is none. */

@@ -133,7 +133,7 @@ void *track_reuse_waiting(struct thread *t, size_t class, size_t requested)
         track_flush_any(t);
         p = track_reuse_big(t, class, requested);
     }
-    return !p && depot_has(class) && magazine_refill(t, class) ? track_reuse_big(t, class, requested) : p;
+    return !p && magazine_refill(t, class) ? track_reuse_big(t, class, requested) : p;
 }
 
 bool track_alloc_big(struct thread *t, void *p, size_t requested)

@@ -6,17 +6,12 @@
 #include "heap/magazine.h"
 #include "malloc/track.h"
 
-static inline uint32_t batches_in(struct depot_list list, unsigned class)
-{
-    return load_relaxed(&depot.shards[list.shard].counts[list.is_own][class]);
-}
-
 /* In all shards. */
 static inline uint32_t batches_of(unsigned class)
 {
     uint32_t n = 0;
-    for (unsigned i = 0; i < 2 * DEPOT_SHARDS; i++)
-        n += batches_in((struct depot_list){i / 2, i % 2}, class);
+    for (unsigned i = 0; i < DEPOT_LISTS; i++)
+        n += depot_count(depot_list_at(i), class);
     return n;
 }
 

@@ -52,12 +52,12 @@ static struct depot_list at(unsigned distance)
 static void take_all(void)
 {
     struct free_object objects[DEPOT_BATCH_MAX];
-    for (unsigned i = 0; i < 2 * DEPOT_SHARDS; i++)
+    for (unsigned i = 0; i < DEPOT_LISTS; i++)
         for (unsigned c = 1; c < CLASSES_MAX; c++) {
             class = c;
-            while (take((struct depot_list){i / 2, i % 2}, objects))
+            while (take(depot_list_at(i), objects))
                 continue;
-            store_relaxed(&depot.shards[i / 2].runs[c], 0);
+            store_relaxed(&depot.shards[depot_list_at(i).shard].runs[c], 0);
             store_relaxed(&depot.wanted[c], 0);
         }
     assert_int_equal(depot_bytes(), 0);
@@ -79,8 +79,8 @@ static void test_a_batch_comes_back_whole(void **state)
 {
     struct free_object objects[DEPOT_BATCH_MAX];
     (void)state;
-    for (unsigned i = 0; i < 2 * DEPOT_SHARDS; i++) {
-        struct depot_list list = {i / 2, i % 2};
+    for (unsigned i = 0; i < DEPOT_LISTS; i++) {
+        const struct depot_list list = depot_list_at(i);
         assert_false(depot_has(class));
         assert_true(put(list));
         assert_true(depot_has(class));
