@@ -106,7 +106,11 @@ static bool enter_found(struct thread *t, uint64_t key, const struct jespan_site
     if (!c)
         return false;
     counters_use_more(c);
-    return enter_cached(t, way, key, timing_now());
+    if (!enter_cached(t, way, key, timing_now()))
+        return false;
+    if (tree_has_policy(t->tag))
+        span_review_innermost(t);
+    return true;
 }
 
 /* Keeps the way to the current context. `hash` is that of block_hash() where the way begins. */
@@ -124,8 +128,6 @@ static COLD int enter_block(struct thread *t, uint64_t key, const struct jespan_
     struct site_cache_line way;
     if (enter_found(t, key, site, NULL, &way)) {
         keep_way(t, hash, &way);
-        if (tree_has_policy(t->tag))
-            span_review_innermost(t);
         return 0;
     }
     lock(LOCK_TREE);
@@ -184,8 +186,6 @@ static COLD int enter_new_labels(struct thread *t, uint64_t key, const struct je
     if (enter_found(t, key, site, &draft->set, &way)) {
         if (line)
             keep_in_line(t, line, &way, given);
-        if (tree_has_policy(t->tag))
-            span_review_innermost(t);
         return 0;
     }
     lock(LOCK_TREE);

@@ -102,7 +102,6 @@ bool label_cache_has(const struct label_cache_line *line, const struct labels_gi
 void label_guess_keep(struct label_cache *cache, struct label_guess *guess, struct label_cache_line *line,
                       const struct labels_given *given)
 {
-    uint32_t number = (uint32_t)(guess - cache->guesses);
     const char *at = line->text;
     bool is_good = !guess->rests && given->n <= LABEL_GUESS_MAX && line->way.is_constant;
     guess->rests -= guess->rests != 0;
@@ -123,10 +122,11 @@ void label_guess_keep(struct label_cache *cache, struct label_guess *guess, stru
     guess->n = (uint16_t)given->n;
     guess->has_policy = line->has_policy;
     guess->line = line;
-    atomic_fetch_or_explicit(&line->guesses, UINT64_C(1) << number, memory_order_relaxed);
+    if (!is_good)
+        return;
+    atomic_fetch_or_explicit(&line->guesses, UINT64_C(1) << (guess - cache->guesses), memory_order_relaxed);
     compiler_barrier();
-    if (is_good)
-        guess->way = line->way;
+    guess->way = line->way;
 }
 
 /* Appends the length and the bytes. Returns what is behind them; NULL: they do not fit. */
