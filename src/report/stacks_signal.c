@@ -36,12 +36,12 @@ static bool can_switch_on(const char *mode)
 COLD void stacks_signal_boot(void)
 {
     char name[32] = "";
-    const char *text = conf.stacks_signal, *mode = strchr(text, '=');
+    const char *text = conf.stacks_signal;
     size_t bytes = strcspn(text, "=");
     if (!*text || conf_is_silent)
         return;
     memcpy(name, text, bytes < sizeof name ? bytes : sizeof name - 1);
-    mailbox_stacks = mode ? mode + 1 : stacks_mode_name(STACKS_ALL);
+    mailbox_stacks = text[bytes] ? text + bytes + 1 : stacks_mode_name(STACKS_ALL);
     if (can_switch_on(mailbox_stacks))
         install(name);
     else

@@ -11,7 +11,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,7 @@
 
 #include <jespan/jespan.h>
 
-int mallctl(const char *, void *, size_t *, void *, size_t);
+#include "../support/ctl.h"
 
 static void take(size_t bytes)
 {
@@ -30,22 +29,6 @@ static void take(size_t bytes)
     if (errno != 123)
         printf("errno %d\n", errno);
     free(p);
-}
-
-static void print_mode(void)
-{
-    const char *mode = NULL;
-    size_t bytes = sizeof mode;
-    mallctl("spans.stacks", &mode, &bytes, NULL, 0);
-    printf("%s\n", mode);
-}
-
-static void print_stacks(void)
-{
-    uint64_t n = 0;
-    size_t bytes = sizeof n;
-    mallctl("spans.stats.stacks.stacks", &n, &bytes, NULL, 0);
-    puts(n ? "some" : "none");
 }
 
 static void print_threads(void)
@@ -74,13 +57,13 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "handler"))
             signal(atoi(argv[++i]), handle);
         else if (!strcmp(argv[i], "mode"))
-            print_mode();
+            puts(ctl_text("spans.stacks"));
         else if (!strcmp(argv[i], "take"))
             take(100);
         else if (!strcmp(argv[i], "big"))
             take(100000);
         else if (!strcmp(argv[i], "stacks"))
-            print_stacks();
+            puts(ctl_u64("spans.stats.stacks.stacks") ? "some" : "none");
         else if (!strcmp(argv[i], "threads"))
             print_threads();
         else if (!strcmp(argv[i], "fork")) {
