@@ -122,7 +122,7 @@ static NOINLINE void *malloc_by_policy(size_t size)
     return t->region ? malloc_in_region(t, size, __builtin_return_address(0)) : malloc_with_policy(t, size);
 }
 
-EXPORT void *FAMILY(malloc)(size_t size)
+EXPORT ALIGNED_CODE void *FAMILY(malloc)(size_t size)
 {
     struct thread *t = load_relaxed(&thread_fast.alloc);
     if (unlikely(!t))
@@ -152,7 +152,7 @@ static NOINLINE void free_by_policy(void *p)
     }
 }
 
-EXPORT void FAMILY(free)(void *p)
+EXPORT ALIGNED_CODE void FAMILY(free)(void *p)
 {
     struct thread *t = load_relaxed(&thread_fast.free);
     if (unlikely(!t))
