@@ -53,6 +53,14 @@ void cmd_warning(const char *format, ...)
     va_end(args);
 }
 
+void cmd_note(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say("note: ", format, args);
+    va_end(args);
+}
+
 int cmd_fail(const char *what, const char *reason, int status)
 {
     cmd_error("%s: %s", what, reason);

@@ -24,6 +24,7 @@ enum {
 /* Prints "jespan: …" on stderr. */
 void cmd_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cmd_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void cmd_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Prints the error "WHAT: REASON". Returns the status. */
 int cmd_fail(const char *what, const char *reason, int status);

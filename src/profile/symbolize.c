@@ -81,11 +81,20 @@ static int compare(const void *a, const void *b)
 
 /* --- One binary --------------------------------------------------------------------------------------------------------- */
 
+/* A binary, and its addresses that have no name. */
+struct unnamed {
+    const JespanPprof__Mapping *mapping;
+    size_t n;
+};
+#define UNNAMED_MAX 3
+
 struct names {
     struct profile_edit edit;
     pid_t pid; /* the process that has the binaries; 0: none */
     bool quiet;
     uint64_t *offsets;
+    struct unnamed unnamed[UNNAMED_MAX]; /* the binaries with the most of them, the most first */
+    size_t n_unnamed, n_unnamed_binaries;
 };
 
 struct binary {
@@ -153,6 +162,28 @@ static void warn(char *reason)
     cmd_warning("%s", reason);
 }
 
+static void note_unnamed(struct names *names, struct unnamed next)
+{
+    if (next.n == 0)
+        return;
+    names->n_unnamed += next.n;
+    names->n_unnamed_binaries++;
+    for (size_t i = 0; i < UNNAMED_MAX; i++)
+        if (next.n > names->unnamed[i].n) {
+            struct unnamed less = names->unnamed[i];
+            names->unnamed[i] = next;
+            next = less;
+        }
+}
+
+static size_t count_unnamed(const struct wanted *wanted, size_t n)
+{
+    size_t unnamed = 0;
+    for (size_t i = 0; i < n; i++)
+        unnamed += wanted[i].location->n_line == 0;
+    return unnamed;
+}
+
 static int symbolize_binary(struct names *names, struct wanted *wanted, size_t n)
 {
     char path[PATH_MAX], build_id[MAX_BUILD_ID_CHARS + 1], reason[SYMBOLS_REASON_BYTES];
@@ -164,9 +195,40 @@ static int symbolize_binary(struct names *names, struct wanted *wanted, size_t n
     for (size_t i = 0; i < n; i++)
         names->offsets[i] = wanted[i].offset;
     struct symbols_wanted request = {path, build_id, names->offsets, n};
-    if (symbols_find(&request, take, &binary, reason) && !names->quiet)
+    const char *problem = symbols_find(&request, take, &binary, reason);
+    if (!problem)
+        note_unnamed(names, (struct unnamed){wanted->mapping, count_unnamed(wanted, n)});
+    else if (!names->quiet)
         warn(reason);
     return profile->error;
+}
+
+/* --- What is missing ---------------------------------------------------------------------------------------------------- */
+
+#define FEW_UNNAMED 10 /* so many in a hundred need no word */
+
+/* Once: other profiles of the command tend to be of the same program. */
+static void print_unnamed(struct names *names, size_t n_wanted)
+{
+    static bool is_said;
+    char path[PATH_MAX], list[UNNAMED_MAX * (NAME_MAX + 32)] = "";
+    const char *servers = getenv("DEBUGINFOD_URLS");
+    size_t shown = 0;
+    if (is_said)
+        return;
+    is_said = true;
+    for (; shown < UNNAMED_MAX && names->unnamed[shown].n > 0; shown++) {
+        copy_text(names->edit.profile, names->unnamed[shown].mapping->filename, path, sizeof path);
+        symbolize_clean(path);
+        const char *slash = strrchr(path, '/');
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%.*s (%zu)", shown > 0 ? ", " : "", NAME_MAX, slash ? slash + 1 : path,
+                 names->unnamed[shown].n);
+    }
+    cmd_note("%zu of %zu calls have no name: %s%s. %s", names->n_unnamed, n_wanted, list,
+             names->n_unnamed_binaries > shown ? " and other files" : "",
+             servers && servers[0] != '\0' ? "There are no debug symbols for them, nor at the servers of DEBUGINFOD_URLS"
+                                           : "Install debug symbols, or set DEBUGINFOD_URLS");
 }
 
 int symbolize_profile(struct profile *profile, pid_t pid, bool quiet)
@@ -184,6 +246,8 @@ int symbolize_profile(struct profile *profile, pid_t pid, bool quiet)
             ;
         error = symbolize_binary(&names, wanted + i, end - i);
     }
+    if (error == 0 && !quiet && names.n_unnamed * 100 > n * FEW_UNNAMED)
+        print_unnamed(&names, n);
     profile_edit_end(&names.edit);
     free(wanted);
     free(names.offsets);

@@ -18,6 +18,11 @@ void cmd_warning(const char *format, ...)
     (void)format;
 }
 
+void cmd_note(const char *format, ...)
+{
+    (void)format;
+}
+
 pid_t cmd_pid(const char *word)
 {
     (void)word;

@@ -253,6 +253,27 @@ PROGRAM
     done
 }
 
+# Who reads addresses instead of names is told what is missing. Not where few are.
+test_unnamed() {
+    local command
+    strip -o bare program
+    with_program "$scratch/bare" bare_profile
+    for command in leaks "report --stacks" "symbolize -o -"; do
+        jespan $command bare_profile
+        says "$command of a stripped program" 0 "jespan: note: [1-9]* of [1-9]* calls have no name: bare ([1-9]*)*. Install debug symbols, or set DEBUGINFOD_URLS"
+    done
+    DEBUGINFOD_URLS=http://127.0.0.1:1 jespan leaks bare_profile
+    says "a stripped program, with a server" 0 "jespan: note: *. There are no debug symbols for them, nor at the servers of DEBUGINFOD_URLS"
+    jespan report bare_profile
+    says "report of spans" 0 ""
+    mkdir -p .debug
+    objcopy --only-keep-debug program .debug/bare.debug
+    objcopy --add-gnu-debuglink=.debug/bare.debug bare
+    jespan leaks bare_profile
+    says "a stripped program with its debug file" 0 ""
+    grep -q 'shop::inner(int)  symbols_program.cc:' out || fail_with "no name from the debug file" out
+}
+
 # The names on the left come from rustc, those on the right from c++filt, without the hashes of crates.
 test_rust_names() {
     cat > names.c << 'PROGRAM'
@@ -294,5 +315,6 @@ test_suppressions
 test_usage
 test_report
 test_symbolize
+test_unnamed
 test_damaged
 finish

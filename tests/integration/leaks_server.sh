@@ -68,7 +68,8 @@ done
 "$JESPAN_CMD" run --quiet --stacks --dump-dir stripped.dumps --interval 0 -- ./stripped ./plugin.so || fail "stripped: the server ends with $?"
 for command in leaks 'report --stacks --tree'; do
     # shellcheck disable=SC2086
-    jespan $command stripped.dumps
+    "$JESPAN_CMD" $command stripped.dumps > out 2> err || fail_with "stripped: $command ends with $?" err
+    grep -q '^jespan: note: .* calls have no name: stripped ' err || fail_with "stripped: $command does not say why names are missing" err
     grep -qE 'stripped\+0x' out || fail_with "stripped: $command" out
     ! grep -q '__libc_start' out || fail_with "stripped: $command shows how libc starts a program" out
 done
