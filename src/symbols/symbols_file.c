@@ -76,7 +76,13 @@ static int open_vdso(const char **reason)
     return fd;
 }
 
-/* Returns whether the file is a binary and may be the wanted one. */
+static bool has_elf_magic(int fd)
+{
+    char magic[SELFMAG];
+    return pread(fd, magic, SELFMAG, 0) == SELFMAG && memcmp(magic, ELFMAG, SELFMAG) == 0;
+}
+
+/* Returns whether the file is a binary and may be the wanted one. If not, the reason is empty where there is nothing to warn of. */
 static bool is_wanted(int fd, const char *path, const char *build_id, char reason[SYMBOLS_REASON_BYTES])
 {
     char hex[2 * MAX_BUILD_ID + 1] = "";
@@ -84,7 +90,9 @@ static bool is_wanted(int fd, const char *path, const char *build_id, char reaso
     GElf_Ehdr header;
     bool is_wanted = false;
     Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-    if (elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header)) {
+    if (build_id[0] == '\0' && elf_kind(elf) == ELF_K_NONE && !has_elf_magic(fd)) {
+        reason[0] = '\0'; /* a file of another kind with code, such as a .dll or an image of Lisp */
+    } else if (elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header)) {
         snprintf(reason, SYMBOLS_REASON_BYTES, "%.300s is not an ELF file, or is damaged", path);
     } else {
         ssize_t n = dwelf_elf_gnu_build_id(elf, &id);

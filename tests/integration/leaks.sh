@@ -225,6 +225,8 @@ test_symbolize() {
 test_damaged() {
     local kind
     with_program "$scratch/damaged" damaged_profile
+    { grep '^map ' lines; grep '^sample ' lines; echo "id $scratch/damaged 0123456789abcdef"; } | sed "s|$scratch/program|$scratch/damaged|" |
+        "$top_builddir/tests/support/make_stacks" > replaced_profile
     mkfifo damaged
     jespan leaks damaged_profile
     says "a FIFO" 0 "jespan: warning: $scratch/damaged: is not a file"
@@ -232,8 +234,13 @@ test_damaged() {
     for kind in empty text; do
         if [ $kind = empty ]; then : > damaged; else echo "this is not ELF" > damaged; fi
         jespan leaks damaged_profile
-        says "$kind" 0 "jespan: warning: $scratch/damaged is not an ELF file, or is damaged"
+        says "$kind" 0 "jespan: note: * calls have no name: damaged (*"
+        jespan leaks replaced_profile
+        says "$kind, with a build id" 0 "jespan: warning: $scratch/damaged is not an ELF file, or is damaged"
     done
+    head -c 40 program > damaged
+    jespan leaks damaged_profile
+    says "the beginning of a program" 0 "jespan: warning: $scratch/damaged is not an ELF file, or is damaged"
     for seed in $(seq 40); do
         python3 - "$seed" << 'PROGRAM'
 import random, sys
