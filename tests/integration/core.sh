@@ -4,6 +4,8 @@
 # off, damaged, of other programs, and of programs that have been replaced since.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
+# shellcheck source=tests/support/command.sh
+. "$top_srcdir/tests/support/command.sh"
 
 "$JESPAN_CMD" help report > /dev/null 2>&1 || skip "built without jespan report"
 need python3
@@ -48,19 +50,6 @@ END
 $CC -g -O1 -I"$top_srcdir/include" -I"$top_builddir/include" -o "$scratch/crash" "$scratch/crash.c" -L"$top_builddir/.libs" -ljespan \
     -lpthread -Wl,-rpath,"$top_builddir/.libs" || fail "the program was not built"
 cd "$scratch"
-
-# jespan ARGUMENT… : keeps stdout, stderr and status
-jespan() {
-    status=0
-    "$JESPAN_CMD" "$@" > out 2> err || status=$?
-}
-
-# says WHAT STATUS STDERR-PATTERN
-says() {
-    equal "$1: status" "$status" "$2"
-    # shellcheck disable=SC2053
-    [[ $(cat err) == $3 ]] || fail_with "$1: stderr is not like: $3" err
-}
 
 # kernel_core: the file core, unless the kernel gives its cores to a program (core_pattern)
 kernel_core() {

@@ -4,23 +4,12 @@
 # binaries that are damaged or missing.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
+# shellcheck source=tests/support/command.sh
+. "$top_srcdir/tests/support/command.sh"
 
 unset COLUMNS DEBUGINFOD_URLS
 need g++ python3
 cd "$scratch"
-
-# jespan ARGUMENT… : keeps stdout, stderr and status
-jespan() {
-    status=0
-    "$JESPAN_CMD" "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
-}
-
-# says WHAT STATUS STDERR-PATTERN
-says() {
-    equal "$1: status" "$status" "$2"
-    # shellcheck disable=SC2053
-    [[ $(cat "$scratch/err") == $3 ]] || fail_with "$1: stderr is not like: $3" "$scratch/err"
-}
 
 g++ -std=gnu++17 -g -O2 -o program "$top_srcdir/tests/integration/symbols_program.cc"
 ./program > lines

@@ -98,12 +98,16 @@ all_dump_script_tests += \
 	%D%/leaks.sh \
 	%D%/leaks_older.sh \
 	%D%/leaks_server.sh \
+	%D%/outputs.sh \
 	%D%/outside.sh \
 	%D%/peaks_reported.sh \
 	%D%/report.sh \
 	%D%/report_large.sh \
 	%D%/report_model.sh \
+	%D%/report_text.sh \
 	%D%/rss.sh \
+	%D%/run_options.sh \
+	%D%/run_programs.sh \
 	%D%/sandbox.sh \
 	%D%/sidecar.sh \
 	%D%/stack_modes.sh \

@@ -4,18 +4,14 @@
 # of input is read: files, standard input, directories, URLs, processes. Wrong words are refused.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
+# shellcheck source=tests/support/command.sh
+. "$top_srcdir/tests/support/command.sh"
 need python3 jq
 "$JESPAN_CMD" help report > /dev/null 2>&1 || skip "built without the pprof exporter"
 export TZ=UTC
 unset COLUMNS
 
 # jespan WORD…: keeps stdout, stderr and status
-status=0
-jespan() {
-    status=0
-    "$JESPAN_CMD" "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
-}
-
 # refuses PATTERN WORD…
 refuses() {
     local pattern=$1

@@ -3,6 +3,8 @@
 # The state file: what a killed program last held, against a model; forks; files that are in the way, hostile, or too small.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
+# shellcheck source=tests/support/command.sh
+. "$top_srcdir/tests/support/command.sh"
 
 "$JESPAN_CMD" help report > /dev/null 2>&1 || skip "built without jespan report"
 need python3
@@ -11,12 +13,6 @@ program=$scratch/state_file_program
 compile "$program" tests/integration/state_file_program.c -ldl
 export XDG_RUNTIME_DIR=$scratch
 cd "$scratch"
-
-# jespan ARGUMENT… : keeps stdout, stderr and status
-jespan() {
-    status=0
-    "$JESPAN_CMD" "$@" > out 2> err || status=$?
-}
 
 # killed COMMAND… : until it is killed, or has ended; keeps its stderr
 killed() {

@@ -9,6 +9,7 @@ test_support += \
 	%D%/cases.h \
 	%D%/cgroup.sh \
 	%D%/check.h \
+	%D%/command.sh \
 	%D%/complaints.h \
 	%D%/ctl.h \
 	%D%/failing_malloc.h \
