@@ -324,6 +324,8 @@ static int run(int argc, char **argv)
         if (strncmp(words[i], "--", 2) == 0) /* no name, value or path of a limit begins like this */
             return fail_usage("options must be before PID, also", words[i]);
     const struct verb *verb = find_verb(words[-1]);
+    if (!verb && strchr(words[-1], '.'))
+        return fail_usage("'get' or 'set' is missing before the name", words[-1]);
     if (!verb)
         return fail_usage("unknown verb", words[-1]);
     if (n < verb->least || n > verb->most)

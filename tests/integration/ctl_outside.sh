@@ -247,6 +247,8 @@ if [ "$(id -u)" = 0 ] && as_nobody "$JESPAN_CMD" --version > /dev/null 2>&1; the
 process, and kernel.yama.ptrace_scope must allow it"
 fi
 refused "no verb" 2 "jespan: unknown verb 'fish'; see 'jespan help ctl'" "$pid" fish
+refused "a name for a verb" 2 "jespan: 'get' or 'set' is missing before the name 'spans.stats.contexts'; see 'jespan help ctl'" \
+    "$pid" spans.stats.contexts
 refused "no words" 2 "jespan: there is no VERB; see 'jespan help ctl'" "$pid"
 refused "too few words" 2 "jespan: a word is missing after 'set'; see 'jespan help ctl'" "$pid" set spans.stacks
 refused "no seconds" 2 "jespan: --wait: 'soon' is not a number of seconds from 0 to 1000000" --wait soon "$pid" purge
