@@ -12,6 +12,7 @@
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
+#include "malloc/early.h"
 #include "malloc/peak_looks.h"
 #include "malloc/probes.h"
 #include "malloc/temporary.h"
@@ -206,6 +207,8 @@ static NOINLINE void *alloc_with_limit(struct thread *t, uint16_t arena, size_t 
 
 static COLD void *alloc_without_block(size_t size, int flags)
 {
+    if (unlikely(boot_is_under_way()))
+        return early_alloc(size, (size_t)1 << (flags & ALIGN_MASK));
     if (track_may_allocate(NULL))
         return alloc_without_arena(NULL, size, flags);
     errno = ENOMEM;

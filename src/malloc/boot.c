@@ -113,14 +113,6 @@ static void end_thread(struct thread *t)
 
 /* ---- The process ---- */
 
-/* Objects that jemalloc's first use allocates through us, as it starts a thread with background_thread:true.
- * LOCK_BOOT. */
-#define EARLY_MAX 16
-static struct early {
-    void *p;
-    size_t requested;
-} early[EARLY_MAX];
-
 bool boot_is_done(void)
 {
     return load_acquire(&booted);
@@ -129,34 +121,6 @@ bool boot_is_done(void)
 bool boot_is_under_way(void)
 {
     return thread_state == THREAD_REGISTERING && !boot_is_done();
-}
-
-bool boot_early_add(void *p, size_t requested)
-{
-    for (unsigned i = 0; i < EARLY_MAX; i++) {
-        if (!early[i].p) {
-            early[i] = (struct early){p, requested};
-            return true;
-        }
-    }
-    return false;
-}
-
-bool boot_early_remove(const void *p)
-{
-    for (unsigned i = 0; i < EARLY_MAX; i++) {
-        if (early[i].p == p) {
-            early[i].p = NULL;
-            return true;
-        }
-    }
-    return false;
-}
-
-static void early_account(void)
-{
-    for (unsigned i = 0; i < EARLY_MAX; i++)
-        track_alloc_slow(NULL, early[i].p, early[i].requested);
 }
 
 static void boot_stacks(void)
@@ -248,8 +212,6 @@ static bool boot(void)
         if (error)
             say_no_memory(-error);
         store_release(&booted, !error);
-        if (!error)
-            early_account();
     }
     unlock(LOCK_BOOT);
     libc_malloc_redirect();

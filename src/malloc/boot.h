@@ -11,12 +11,8 @@
 /* Whether allocations can be accounted for. */
 bool boot_is_done(void);
 
-/* Whether this call comes out of jemalloc's first use, by the thread that boots. Objects that are allocated then are
- * only listed, and counted when boot is done. boot_early_add() returns false if the list is full, boot_early_remove()
- * if p is not in it. */
+/* Whether the calling thread starts jespan just now: early.h. */
 bool boot_is_under_way(void);
-bool boot_early_add(void *p, size_t requested);
-bool boot_early_remove(const void *p);
 
 /* To be called on slow paths: reads the thread's name if it may be another one, and moves its new memory to the present period. */
 void boot_slow_event(struct thread *t);

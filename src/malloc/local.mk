@@ -2,6 +2,7 @@
 core_sources += \
 	%D%/alloc_policy.c %D%/alloc_policy.h \
 	%D%/boot.c %D%/boot.h \
+	%D%/early.c %D%/early.h \
 	%D%/family.h \
 	%D%/libc_malloc.c %D%/libc_malloc.h \
 	%D%/mailbox.c \

@@ -7,6 +7,7 @@
 #include "guard/guard.h"
 #include "jemalloc/binding.h"
 #include "malloc/alloc_policy.h"
+#include "malloc/early.h"
 #include "malloc/family.h"
 #include "malloc/probes.h"
 #include "malloc/temporary.h"
@@ -46,7 +47,7 @@ static int resize_in_place(struct thread *t, void *p, size_t size, int flags, si
         track_check_live(p);
         return 0;
     }
-    if ((uintptr_t)p & (alignment - 1))
+    if ((uintptr_t)p & (alignment - 1) || early_has(p))
         return 0;
     size_t wanted = jespan_je_nallocx(size, flags);
     *usable = old_usable;
@@ -158,7 +159,7 @@ EXPORT size_t FAMILY(xallocx)(void *p, size_t size, size_t extra, int flags)
     struct thread *t = track_thread();
     size_t old_usable = track_usable(p);
     track_check_not_freed(t, p);
-    if (!track_may_allocate(t) || guard_has(p) || (unlikely(arenas) && must_move(t, p, size < old_usable)))
+    if (!track_may_allocate(t) || guard_has(p) || early_has(p) || (unlikely(arenas) && must_move(t, p, size < old_usable)))
         return old_usable;
     uint32_t held = t ? t->n_held : 0;
     if (unlikely(load_relaxed(&limits_are_used)) && !may_grow(t, p, old_usable, jespan_je_nallocx(size + extra, flags)))

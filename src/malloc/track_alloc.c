@@ -103,8 +103,6 @@ void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usa
 {
     if (unlikely(!p))
         return NULL;
-    if (unlikely(boot_is_under_way()) && boot_early_add(p, requested))
-        return p;
     if (unlikely(!set_own_header(t, p, usable)))
         return NULL;
     return likely(count_alloc(t, usable, requested)) ? p : refuse(t, p);

@@ -11,6 +11,7 @@
 #include "heap/sums.h"
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
+#include "malloc/early.h"
 #include "malloc/peak_looks.h"
 #include "malloc/probes.h"
 #include "malloc/temporary.h"
@@ -86,6 +87,8 @@ static NOINLINE void free_in_claimed_page(struct thread *t, void *p, const struc
 
 void track_free_now(struct thread *t, void *p, int flags)
 {
+    if (unlikely(early_has(p)))
+        return;
     struct object_owner owner = track_take_header(p);
     peak_looks_before_free(t, owner.usable);
     probes_before_free(p, owner.tag);
@@ -207,9 +210,7 @@ HOT_INLINE void free_after_flush(struct thread *t, void *p)
 /* Frees what free_in_arena() does not, when the buffer has room or is being flushed. */
 static void free_without_flush(struct thread *t, void *p)
 {
-    if (unlikely(boot_is_under_way()) && boot_early_remove(p))
-        jespan_je_free(p);
-    else if (!t || !free_small(t, p))
+    if (!t || !free_small(t, p))
         track_free_now(t, p, 0);
 }
 

@@ -8,6 +8,7 @@
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
+#include "malloc/early.h"
 #include "malloc/peak_looks.h"
 #include "malloc/track_slow.h"
 #include "policy/arenas.h"
@@ -66,7 +67,7 @@ size_t track_usable(const void *p)
     if (page_entry_is_small_any(entry))
         return class_bytes[page_entry_class(entry)];
     if (!page_entry_is_big_any(entry))
-        return 0;
+        return unlikely(early_has(p)) ? early_usable(p) : 0;
     return page_entry_big_bytes(entry) ? page_entry_big_bytes(entry) : jespan_je_sallocx(p, 0);
 }
 

@@ -76,7 +76,7 @@ script_tests += \
 	%D%/stats_print.sh \
 	%D%/unfollowed.sh
 if STATIC_BINDING
-script_tests += %D%/memcheck.sh
+script_tests += %D%/early.sh %D%/memcheck.sh
 endif
 
 all_dump_script_tests += \
@@ -169,6 +169,7 @@ test_support += \
 	%D%/dump_on_program.c \
 	%D%/dump_program.c \
 	%D%/dump_tls_program.c \
+	%D%/early_program.c \
 	%D%/events_program.c \
 	%D%/guard_program.c \
 	%D%/heap_bugs_program.c \
