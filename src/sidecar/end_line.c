@@ -47,8 +47,9 @@ void end_line_say(const struct served *p, const struct ending *e)
     if (!to)
         return;
     fputs("jespan: ", to);
-    line_name(to, p->name);
-    fprintf(to, " (process %d) %s", (int)p->pid, ending_text(how, e));
+    if (p->name[0])
+        line_name(to, p->name);
+    fprintf(to, p->name[0] ? " (process %d) %s" : "process %d %s", (int)p->pid, ending_text(how, e));
     if (p->peak.all_bytes > 0) {
         say_holder(to, "at its peak", &p->peak);
         say_holder(to, "at last", &p->last);

@@ -93,6 +93,19 @@ test_empty_program() {
     grep -q '^thread:nothing ' nothing.folded || fail_with "no time of a program without memory" nothing.folded
 }
 
+# A static program cannot be read, and has no name then. The one that it starts is read.
+test_static_program() {
+    $CC -static -x c - -o static << 'END' 2> /dev/null || return 0
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) { if (argc > 1 && fork() == 0) execv(argv[1], argv + 1); wait(NULL); return 0; }
+END
+    "$JESPAN_CMD" run --dump-dir by_static --interval 0 -- ./static "$program" status 0 2> static.err
+    await grep -q '; next: jespan report' static.err || fail_with "no line of a static program" static.err
+    equal "a static program" "$(sed '/^jespan: warning: /d; s/process [0-9]*/process N/; s/ in .*//' static.err)" \
+        "jespan: process N ended with status 0; 1 dump is"
+}
+
 # A child executes a program when the first program has ended. The pipe is open until the child's program ends.
 test_late_program() {
     local i shell
@@ -699,6 +712,7 @@ test_names
 test_line
 test_directory
 test_empty_program
+test_static_program
 test_late_program
 test_helpers
 test_wrong_key
