@@ -212,7 +212,6 @@ static void print_unnamed(struct names *names, size_t n_wanted)
 {
     static bool is_said;
     char path[PATH_MAX], list[UNNAMED_MAX * (NAME_MAX + 32)] = "";
-    const char *servers = getenv("DEBUGINFOD_URLS");
     size_t shown = 0;
     if (is_said)
         return;
@@ -227,8 +226,8 @@ static void print_unnamed(struct names *names, size_t n_wanted)
     }
     cmd_note("%zu of %zu calls have no name: %s%s. %s", names->n_unnamed, n_wanted, list,
              names->n_unnamed_binaries > shown ? " and other files" : "",
-             servers && servers[0] != '\0' ? "There are no debug symbols for them, nor at the servers of DEBUGINFOD_URLS"
-                                           : "Install debug symbols, or set DEBUGINFOD_URLS");
+             symbols_has_servers() ? "There are no debug symbols for them, nor at the servers of DEBUGINFOD_URLS"
+                                   : "Install debug symbols, or set DEBUGINFOD_URLS");
 }
 
 int symbolize_profile(struct profile *profile, pid_t pid, bool quiet)

@@ -32,16 +32,21 @@ static void set_limit(int which, rlim_t value)
     setrlimit((__rlimit_resource_t)which, &limit);
 }
 
+bool symbols_has_servers(void)
+{
+    const char *servers = getenv("DEBUGINFOD_URLS");
+    return servers && servers[0] != '\0';
+}
+
 /* Ends this child later, whatever signals the caller has blocked or ignores. */
 static void set_alarm(void)
 {
-    const char *servers = getenv("DEBUGINFOD_URLS");
     sigset_t alarms;
     sigemptyset(&alarms);
     sigaddset(&alarms, SIGALRM);
     signal(SIGALRM, SIG_DFL);
     sigprocmask(SIG_UNBLOCK, &alarms, NULL);
-    alarm(servers && servers[0] != '\0' ? MAX_DOWNLOAD_S : MAX_S);
+    alarm(symbols_has_servers() ? MAX_DOWNLOAD_S : MAX_S);
 }
 
 /* Only this child writes to the pipe, so the pipe ends when the child ends. */

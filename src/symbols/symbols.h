@@ -6,6 +6,7 @@
 #ifndef JESPAN_SYMBOLS_H
 #define JESPAN_SYMBOLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,9 @@ struct symbols_found {
     size_t n_frames;  /* the innermost first */
     const struct symbols_frame *frames;
 };
+
+/* Whether the user names debuginfod servers, which are asked too. */
+bool symbols_has_servers(void);
 
 /* Calls take() for each address about which something is known, in any order. The texts are valid during the call.
  * Returns NULL, or a reason in words in `reason` why names are missing: names may have been found all the same. */
