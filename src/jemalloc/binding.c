@@ -153,12 +153,6 @@ void *jespan_je_realloc(void *p, size_t size)
     return jespan_je_rallocx(p, size ? size : 1, 0);
 }
 
-void jespan_je_free(void *p)
-{
-    if (p)
-        jespan_je_dallocx(p, 0);
-}
-
 void *jespan_je_aligned_alloc(size_t alignment, size_t size)
 {
     if (!alignment || (alignment & (alignment - 1))) {

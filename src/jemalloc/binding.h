@@ -21,7 +21,6 @@ void binding_boot(void);
 void *jespan_je_malloc(size_t size);
 void *jespan_je_calloc(size_t n, size_t size);
 void *jespan_je_realloc(void *p, size_t size);
-void jespan_je_free(void *p);
 void *jespan_je_aligned_alloc(size_t alignment, size_t size);
 void *jespan_je_mallocx(size_t size, int flags);
 void *jespan_je_rallocx(void *p, size_t size, int flags);

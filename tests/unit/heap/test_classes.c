@@ -39,7 +39,7 @@ static void test_no_bytes_are_as_many_as_malloc_gives(void **state)
     void *p = jespan_je_malloc(0);
     assert_int_equal(class_of(0).bytes, jespan_je_sallocx(p, 0));
     assert_int_equal(class_of(0).code, class_of(1).code);
-    jespan_je_free(p);
+    jespan_je_dallocx(p, 0);
 }
 
 /* An aligned request has the class that jemalloc takes, or none. */
@@ -121,7 +121,7 @@ static void test_objects_start_at_least_a_slot_apart(void **state)
         for (int i = 1; i < COUNT; i++)
             assert_true(objects[i] / slot_bytes > objects[i - 1] / slot_bytes);
         for (int i = 0; i < COUNT; i++)
-            jespan_je_free((void *)objects[i]);
+            jespan_je_dallocx((void *)objects[i], 0);
     }
 }
 
@@ -152,7 +152,7 @@ static void test_middle_classes_are_slabs(void **state)
         void *p = jespan_je_malloc(class_bytes[n]);
         assert_int_equal(jespan_je_xallocx(p, class_bytes[n] + 1, 0, 0), class_bytes[n]);
         assert_int_equal(jespan_je_xallocx(p, 1, 0, 0), class_bytes[n]);
-        jespan_je_free(p);
+        jespan_je_dallocx(p, 0);
     }
     assert_int_equal(class_bytes[n - 1], 14336);
 }
