@@ -7,9 +7,7 @@
 # shellcheck source=tests/support/command.sh
 . "$top_srcdir/tests/support/command.sh"
 
-"$JESPAN_CMD" help report > /dev/null 2>&1 || skip "built without jespan report"
 need python3
-unset COLUMNS DEBUGINFOD_URLS
 
 cat > "$scratch/crash.c" << 'END'
 #include <stdlib.h>

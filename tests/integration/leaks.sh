@@ -7,7 +7,6 @@
 # shellcheck source=tests/support/command.sh
 . "$top_srcdir/tests/support/command.sh"
 
-unset COLUMNS DEBUGINFOD_URLS
 need g++ python3
 cd "$scratch"
 

@@ -6,9 +6,7 @@
 # shellcheck source=tests/support/command.sh
 . "$top_srcdir/tests/support/command.sh"
 
-unset JESPAN_LIB COLUMNS
-make_profile=$top_builddir/tests/support/make_profile
-"$JESPAN_CMD" help report > /dev/null || skip "built without the pprof exporter"
+unset JESPAN_LIB
 
 # A file that cannot be written to its end is not there, or is the one of before.
 test_whole_files() {

@@ -6,10 +6,8 @@
 # shellcheck source=tests/support/command.sh
 . "$top_srcdir/tests/support/command.sh"
 
-unset JESPAN_LIB COLUMNS
+unset JESPAN_LIB
 export TZ=UTC
-make_profile=$top_builddir/tests/support/make_profile
-"$JESPAN_CMD" help report > /dev/null || skip "built without the pprof exporter"
 
 expected_table() {
     cat << 'END'

@@ -6,9 +6,7 @@
 # shellcheck source=tests/support/command.sh
 . "$top_srcdir/tests/support/command.sh"
 
-"$JESPAN_CMD" help report > /dev/null 2>&1 || skip "built without jespan report"
 need python3
-unset COLUMNS DEBUGINFOD_URLS
 program=$scratch/state_file_program
 compile "$program" tests/integration/state_file_program.c -ldl
 export XDG_RUNTIME_DIR=$scratch

@@ -2,6 +2,9 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # For test scripts of the command: how it ends, and what it prints. After lib.sh.
 
+"$JESPAN_CMD" help report > /dev/null 2>&1 || skip "built without the pprof exporter"
+unset COLUMNS DEBUGINFOD_URLS
+make_profile=$top_builddir/tests/support/make_profile
 status=0
 
 # jespan ARGUMENT… : keeps stdout, stderr and status. The line of a sidecar at its end may come later, into the next stderr.
