@@ -3,6 +3,9 @@
 #include "base/lock.h"
 
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/die.h"
 #include "base/forked.h"
@@ -16,61 +19,95 @@ static WRITTEN_AT_FORK _Alignas(2048) struct {
     [0 ... LOCK_RANKS - 1] = {PTHREAD_MUTEX_INITIALIZER},
 };
 
-/* True while this thread holds all locks. Other fork handlers run between ours, and may allocate. */
-static THREAD_LOCAL bool forking;
+/* In locks_held, while this thread forks, and so holds all locks. Other fork handlers run between ours, and may allocate. */
+#define FORKING (1u << 31)
+_Static_assert(LOCK_RANKS < 31, "a bit for each");
 
+#define PATIENCE_S 1
+
+/* For signal handlers: a bit is set before the lock is taken, and cleared after it is given up. */
 static void note(unsigned held)
 {
-    if (JESPAN_ASSERTIONS)
-        locks_held = held;
+    compiler_barrier();
+    locks_held = held;
+    compiler_barrier();
 }
 
 void lock(enum lock_rank rank)
 {
-    if (unlikely(forking))
+    if (unlikely(locks_held & FORKING))
         return;
     jespan_assert(!(locks_held >> rank)); /* a thread takes locks in rising rank */
-    pthread_mutex_lock(&locks[rank].mutex);
     note(locks_held | 1u << rank);
+    pthread_mutex_lock(&locks[rank].mutex);
 }
 
 bool try_lock(enum lock_rank rank)
 {
-    if (unlikely(forking))
+    unsigned held = locks_held; /* a signal handler may have interrupted the holder of this lock */
+    if (unlikely(held & FORKING))
         return true;
-    bool taken = pthread_mutex_trylock(&locks[rank].mutex) == 0;
-    note(locks_held | (unsigned)taken << rank);
+    note(held | 1u << rank);
+    bool taken = !pthread_mutex_trylock(&locks[rank].mutex);
+    if (!taken)
+        note(held);
+    return taken;
+}
+
+/* pthread_mutex_clocklock() would be right where the clock is set meanwhile, but gcc's thread sanitizer does not know it. The time comes
+ * from the kernel, since a library may fake it. False: the lock was not to be had in that time. */
+static COLD bool wait_for(enum lock_rank rank)
+{
+    struct timespec until;
+    syscall(SYS_clock_gettime, CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_S;
+    note(locks_held | 1u << rank);
+    bool taken = !pthread_mutex_timedlock(&locks[rank].mutex, &until);
+    if (!taken)
+        note(locks_held & ~(1u << rank));
+    return taken;
+}
+
+/* The holder may be a thread that a debugger or a garbage collector stopped. So after a thread has waited in vain, no other one waits
+ * until the lock was free again. */
+COLD bool lock_if_possible(enum lock_rank rank)
+{
+    static _Atomic bool in_vain[LOCK_RANKS];
+    if (!lock_holds_all() && lock_is_held(rank))
+        return false;
+    bool taken = try_lock(rank) || (!load_relaxed(&in_vain[rank]) && wait_for(rank));
+    store_relaxed(&in_vain[rank], !taken);
     return taken;
 }
 
 void unlock(enum lock_rank rank)
 {
-    if (unlikely(forking))
+    if (unlikely(locks_held & FORKING))
         return;
     jespan_assert(lock_is_held(rank));
-    note(locks_held & ~(1u << rank));
     pthread_mutex_unlock(&locks[rank].mutex);
+    note(locks_held & ~(1u << rank));
 }
 
 bool lock_holds_all(void)
 {
-    return forking;
+    return locks_held & FORKING;
 }
 
 COLD void lock_all_before_fork(void)
 {
     jespan_assert(!locks_held);
+    note((1u << LOCK_RANKS) - 1);
     for (int rank = 0; rank < LOCK_RANKS; rank++)
         pthread_mutex_lock(&locks[rank].mutex);
-    note((1u << LOCK_RANKS) - 1);
-    forking = true;
+    note(locks_held | FORKING);
 }
 
 /* The forking thread holds the locks in the parent and in the child, so a plain unlock is right in both. */
 COLD void lock_release_after_fork(void)
 {
-    forking = false;
-    note(0);
+    note(locks_held & ~FORKING);
     for (int rank = LOCK_RANKS - 1; rank >= 0; rank--)
         pthread_mutex_unlock(&locks[rank].mutex);
+    note(0);
 }

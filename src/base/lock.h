@@ -31,7 +31,7 @@ enum lock_rank {
     LOCK_RANKS,
 };
 
-/* The locks that the calling thread holds, one bit for each rank. Only builds with assertions keep it up to date. */
+/* The locks that the calling thread holds, or is about to take or has just given up, one bit for each rank. */
 extern THREAD_LOCAL unsigned locks_held;
 
 static inline bool lock_is_held(enum lock_rank rank)
@@ -43,6 +43,10 @@ void lock(enum lock_rank rank);
 void unlock(enum lock_rank rank);
 bool lock_holds_all(void); /* the calling thread forks */
 bool try_lock(enum lock_rank rank);
+
+/* For allocations, which may happen in a signal handler that interrupted the holder of the lock. Returns false if the calling
+ * thread has the lock already, or if another one keeps it for a second. */
+bool lock_if_possible(enum lock_rank rank);
 
 /* For pthread_atfork. */
 void lock_all_before_fork(void);

@@ -51,7 +51,7 @@ static COLD void look(void)
 COLD void stack_code_look(void)
 {
     count_load();
-    if (stack_mode_lock_tree()) {
+    if (lock_if_possible(LOCK_TREE)) {
         look();
         unlock(LOCK_TREE);
         return;

@@ -108,7 +108,7 @@ static uint32_t intern(struct thread *t, struct thread_stacks *s, uint32_t paren
 static COLD void miss(struct thread *t, struct thread_stacks *s, uint32_t parent, struct stack_line *line, uint64_t key,
                       struct stack_hold *hold)
 {
-    if (!stack_mode_lock_tree()) {
+    if (!lock_if_possible(LOCK_TREE)) {
         stacks_count(&stacks_stats.missed);
         return;
     }

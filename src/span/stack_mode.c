@@ -3,7 +3,6 @@
 #include "span/stack_mode.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #include "base/figures.h"
@@ -18,18 +17,6 @@ FIGURE_ROW(figure_mode, "spans.stacks", stack_mode_text, FIGURE_TEXT);
 
 _Atomic uint32_t stack_mode_taken = 1; /* odd. contexts[].stacks_for is this, or 1 less: not taken, or older: not known */
 static const char *names;              /* LOCK_TREE. Patterns, with | between them; NULL: all */
-
-#define TRIES 256 /* to get the lock */
-
-bool stack_mode_lock_tree(void)
-{
-    for (int i = 0; i < TRIES; i++) {
-        if (try_lock(LOCK_TREE))
-            return true;
-        sched_yield();
-    }
-    return false;
-}
 
 /* ---- Texts, which readers may keep ---- */
 
@@ -126,7 +113,7 @@ static bool is_covered(uint32_t context)
 
 COLD bool stack_mode_decide(uint32_t context)
 {
-    if (!stack_mode_lock_tree()) {
+    if (!lock_if_possible(LOCK_TREE)) {
         stacks_count(&stacks_stats.missed);
         return false;
     }

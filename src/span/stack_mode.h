@@ -32,8 +32,4 @@ HOT_INLINE bool stack_mode_covers(uint32_t context)
     return known != taken - 1 && stack_mode_decide(context);
 }
 
-/* Locks LOCK_TREE inside an allocation. A signal handler may have interrupted the holder of the lock on this very thread. So
- * this function stops trying after a while, and returns false. */
-bool stack_mode_lock_tree(void);
-
 #endif

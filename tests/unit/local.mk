@@ -7,6 +7,7 @@ unit_tests += \
 	%D%/base/test_cpu_clock \
 	%D%/base/test_dump_on \
 	%D%/base/test_encode \
+	%D%/base/test_lock \
 	%D%/base/test_memory_bounds \
 	%D%/base/test_memory_pressure \
 	%D%/base/test_meta_array \
