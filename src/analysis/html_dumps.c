@@ -306,7 +306,7 @@ struct html_dumps *html_dumps_new(bool calls)
     struct html_dumps *d = calloc(1, sizeof *d);
     if (d)
         d->calls = calls;
-    if (d && !(d->text = malloc(sizeof *d->text))) {
+    if (d && !(d->text = text_new())) {
         free(d);
         d = NULL;
     }

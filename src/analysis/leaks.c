@@ -58,8 +58,8 @@ static void add_context(struct text *text, const struct profile *profile, const 
 {
     size_t first = stack_locations(profile, sample);
     for (size_t i = sample->n_location_id; i > first; i--) {
+        text_add_part(text);
         add_span(text, profile, sample->location_id[i - 1]);
-        text_add(text, i - 1 > first ? " > " : "");
     }
     if (first == sample->n_location_id)
         text_add(text, "(no span)");

@@ -249,7 +249,7 @@ static int print_markdown(struct writer *w)
 
 int report_print_export(struct report_table *table)
 {
-    struct writer w = {.table = table, .text = malloc(sizeof *w.text)};
+    struct writer w = {.table = table, .text = text_new()};
     int error = !w.text                                   ? -ENOMEM
                 : table->options->format == REPORT_JSON ? print_json(&w)
                 : table->options->format == REPORT_CSV  ? print_csv(&w)

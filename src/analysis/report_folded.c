@@ -68,7 +68,7 @@ int report_print_folded(struct report_table *table)
 {
     struct html_labels labels = {0};
     struct report_input *input = &table->inputs[0];
-    struct text *text = malloc(sizeof *text);
+    struct text *text = text_new();
     int error = text ? learn_labels(&labels, input) : -ENOMEM;
     for (uint32_t i = 0; error == 0 && i < table->sections[0].n_shown && !ferror(stdout); i++)
         if (table->rows.items[i].key != 0)

@@ -103,12 +103,6 @@ void report_add_string(struct text *text, const struct profile *profile, int64_t
     text_add_bytes(text, string.data, string.len, MAX_NAME_CHARS);
 }
 
-static void separate(struct text *text)
-{
-    if (text->n > 0)
-        text_add(text, " > ");
-}
-
 static void add_function(struct text *text, const struct profile *profile, uint64_t id)
 {
     int64_t name = name_of(profile, id);
@@ -142,13 +136,13 @@ static void add_location(struct text *text, const struct report_input *input, ui
     const JespanPprof__Location *location = profile_location(profile, id);
     size_t n = !location ? 0 : location->n_line < MAX_INLINED ? location->n_line : MAX_INLINED;
     if (n == 0 || (n == 1 && profile_frames_is_call(profile, id))) {
-        separate(text);
+        text_add_part(text);
         add_call(text, profile, location);
         return;
     }
     for (size_t i = n; i > 0; i--) {
         uint64_t function = location->line[i - 1]->function_id;
-        separate(text);
+        text_add_part(text);
         add_function(text, profile, function);
         if (i == n && hash_find(&input->names.repeated, hash_name(profile, above, function)))
             add_code_place(text, profile, function);
@@ -177,7 +171,7 @@ static void add_locations(struct text *text, const struct report_input *input, c
 {
     for (size_t i = n - n_above; i > 0; i--) {
         if (n - n_above > 2 * END_FRAMES && i == n - n_above - END_FRAMES) {
-            separate(text);
+            text_add_part(text);
             text_add_ellipsis(text);
             i = END_FRAMES;
         }

@@ -89,7 +89,7 @@ int report_print_svg(struct report_table *table)
     static char program[FLAME_SVG_NAME_BYTES];
     const struct shown *shown = find_shown(table->kind, table->sort);
     struct exporter_sink sink = {.write = print};
-    struct naming naming = {.table = table, .text = malloc(sizeof *naming.text)};
+    struct naming naming = {.table = table, .text = text_new()};
     struct flame_svg svg = {.program = program, .figure = shown->figure, .unit = shown->unit, .n = table->rows.n,
                             .frames = calloc(table->rows.n + (size_t)1, sizeof *svg.frames), .name = name_row, .data = &naming};
     int error = naming.text && svg.frames ? 0 : -ENOMEM;

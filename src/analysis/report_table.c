@@ -300,9 +300,15 @@ static const char *colour_of(const struct report_table *table, int column, const
     return cell[0] == '-' ? "\033[32m" : cell[0] == '+' ? "\033[31m" : NULL;
 }
 
+static size_t indent_columns(const struct printer *p, uint32_t depth)
+{
+    size_t most = path_columns(p, 0) / 2;
+    return 2 * (size_t)depth < most ? 2 * (size_t)depth : most;
+}
+
 static void print_line(const struct printer *p, const struct cells *cells, uint32_t depth)
 {
-    size_t most = path_columns(p, 0) / 2, indent = 2 * (size_t)depth < most ? 2 * (size_t)depth : most;
+    size_t indent = indent_columns(p, depth);
     for (int i = 0; i < p->table->n_columns; i++) {
         const char *colour = colour_of(p->table, i, cells->text[i]);
         printf("%*s%s%s%s%*s", p->widths[i] - figure_columns(cells->text[i]), "", colour ? colour : "", cells->text[i],
@@ -340,6 +346,18 @@ static const char *what_rows_are(const struct report_table *table)
     return table->query->by ? "row" : "context";
 }
 
+/* Where there is no room, names lose their parameters before the path loses its middle. */
+static int write_path(const struct printer *p, const struct report_row *row, uint32_t depth)
+{
+    int error = report_row_text(p->table, p->line, row);
+    if (error != 0 || text_fits(p->line, path_columns(p, indent_columns(p, depth))))
+        return error;
+    p->line->has_short_names = true;
+    error = report_row_text(p->table, p->line, row);
+    p->line->has_short_names = false;
+    return error;
+}
+
 static int print_section(const struct printer *p, const struct report_section *section)
 {
     const struct report_table *table = p->table;
@@ -347,11 +365,12 @@ static int print_section(const struct printer *p, const struct report_section *s
     for (uint32_t i = 0; i < section->n_shown && !ferror(stdout); i++) {
         const struct report_row *row = &table->rows.items[section->first + i];
         struct cells cells;
+        uint32_t depth = table->options->tree ? row->depth : 0;
         format_row(table, &cells, row);
-        int error = report_row_text(table, p->line, row);
+        int error = write_path(p, row, depth);
         if (error != 0)
             return error;
-        print_line(p, &cells, table->options->tree ? row->depth : 0);
+        print_line(p, &cells, depth);
     }
     snprintf(what, sizeof what, "(%" PRIu32 " more)", section->n - section->n_shown);
     if (section->n_shown < section->n)
@@ -385,7 +404,7 @@ static void print_section_title(const struct printer *p, const struct report_sec
 
 int report_print_text(struct report_table *table)
 {
-    struct printer p = {.table = table, .line = malloc(sizeof *p.line)};
+    struct printer p = {.table = table, .line = text_new()};
     uint32_t n = report_rows_count(&table->rows);
     char what[64];
     int error = p.line ? 0 : -ENOMEM;

@@ -7,6 +7,7 @@
 #include <locale.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <wctype.h>
 
@@ -20,9 +21,14 @@ void text_init(void)
         ellipsis = L'\u2026';
 }
 
+struct text *text_new(void)
+{
+    return calloc(1, sizeof(struct text));
+}
+
 void text_clear(struct text *text)
 {
-    text->n = 0;
+    text->n = text->n_parts = 0;
 }
 
 static void add_char(struct text *text, wchar_t c)
@@ -40,6 +46,14 @@ void text_add(struct text *text, const char *trusted_ascii)
 void text_add_ellipsis(struct text *text)
 {
     add_char(text, ellipsis);
+}
+
+void text_add_part(struct text *text)
+{
+    if (text->n > 0)
+        text_add(text, TEXT_SEPARATOR);
+    if (text->n_parts < sizeof text->parts / sizeof *text->parts)
+        text->parts[text->n_parts++] = (uint32_t)text->n;
 }
 
 /* Most characters are these, and libc takes 50 ns for each. They are the same in all locales that are used here. */
@@ -106,21 +120,69 @@ static size_t columns_of(const wchar_t *chars, size_t n)
     return columns;
 }
 
+bool text_fits(const struct text *text, size_t columns)
+{
+    return columns_of(text->chars, text->n) <= columns;
+}
+
+/* Puts an ellipsis in the place of the characters from `from` to `to`. */
+static void cut(struct text *text, size_t from, size_t to)
+{
+    text->chars[from++] = ellipsis;
+    memmove(text->chars + from, text->chars + to, (text->n - to) * sizeof *text->chars);
+    text->n -= to - from;
+}
+
 /* The inner end of a path and its labels tell more than the outer end, so they get three fifths of the columns. */
+static size_t head_columns(size_t columns)
+{
+    return (columns - 1) * 2 / 5;
+}
+
+static void cut_anywhere(struct text *text, size_t columns)
+{
+    size_t from = 0, to = text->n, used = 0;
+    while (used + width_of(text->chars[from]) <= head_columns(columns))
+        used += width_of(text->chars[from++]);
+    for (used++; used + width_of(text->chars[to - 1]) <= columns;)
+        used += width_of(text->chars[--to]);
+    cut(text, from, to);
+}
+
+/* Of a path: with the separator behind it. */
+static size_t part_columns(const struct text *text, size_t i)
+{
+    size_t end = i + 1 < text->n_parts ? text->parts[i + 1] : text->n;
+    return columns_of(text->chars + text->parts[i], end - text->parts[i]);
+}
+
+/* The inner end gets what the outer one leaves, and then the outer one what is left. False: there is no room for both. */
+static bool cut_parts(struct text *text, size_t columns)
+{
+    size_t n = text->n_parts, from = 1, to = n - 1;
+    if (n < 3)
+        return false;
+    size_t used = part_columns(text, 0) + 1 + strlen(TEXT_SEPARATOR) + part_columns(text, to);
+    if (used > columns)
+        return false;
+    size_t head = part_columns(text, 0);
+    for (; from < to && head + part_columns(text, from) <= head_columns(columns) && used + part_columns(text, from) <= columns; from++) {
+        head += part_columns(text, from);
+        used += part_columns(text, from);
+    }
+    while (from < to && used + part_columns(text, to - 1) <= columns)
+        used += part_columns(text, --to);
+    while (from < to && used + part_columns(text, from) <= columns)
+        used += part_columns(text, from++);
+    cut(text, text->parts[from], text->parts[to] - strlen(TEXT_SEPARATOR));
+    return true;
+}
+
 void text_fit(struct text *text, size_t columns)
 {
-    size_t head = 0, tail = text->n, used = 1;
-    size_t head_columns = 0, head_limit = (columns - 1) * 2 / 5;
-    if (columns_of(text->chars, text->n) <= columns)
-        return;
-    while (head_columns + width_of(text->chars[head]) <= head_limit)
-        head_columns += width_of(text->chars[head++]);
-    used += head_columns;
-    while (used + width_of(text->chars[tail - 1]) <= columns)
-        used += width_of(text->chars[--tail]);
-    text->chars[head++] = ellipsis;
-    memmove(text->chars + head, text->chars + tail, (text->n - tail) * sizeof *text->chars);
-    text->n = head + text->n - tail;
+    if (!text_fits(text, columns) && !cut_parts(text, columns))
+        cut_anywhere(text, columns);
+    text->n_parts = 0;
 }
 
 /* Every character of a text is one of the locale, so this cannot fail. */

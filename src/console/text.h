@@ -14,17 +14,26 @@
 
 #define TEXT_MAX_CHARS 160000 /* further characters are left out */
 
+#define TEXT_SEPARATOR " > "
+
 struct text {
-    size_t n;
+    size_t n, n_parts;
+    bool has_short_names; /* names of functions that are added get shorter than usual */
     wchar_t chars[TEXT_MAX_CHARS];
+    uint32_t parts[TEXT_MAX_CHARS / sizeof TEXT_SEPARATOR]; /* where they begin; later ones are part of the last one */
 };
 
 /* Must be called first. Makes wchar_t hold Unicode, whatever the user's locale. */
 void text_init(void);
 
+/* An empty text, to be given to free(). NULL: no memory. One that is static, and so zero, is empty too. */
+struct text *text_new(void);
 void text_clear(struct text *text);
 void text_add(struct text *text, const char *trusted_ascii);
 void text_add_ellipsis(struct text *text);
+
+/* Begins the next part of a path, with a separator before it unless it is the first one. */
+void text_add_part(struct text *text);
 
 /* Adds a bar of height 0 to 7: a block, or an ASCII character where there is no UTF-8. */
 void text_add_level(struct text *text, unsigned level);
@@ -33,7 +42,10 @@ void text_append(struct text *text, const struct text *more);
 /* Adds at most `max_chars` characters, and an ellipsis if there are more. */
 void text_add_bytes(struct text *text, const void *bytes, size_t n_bytes, size_t max_chars);
 
-/* Cuts out the middle if the text takes more than `columns` (3 or more) on the terminal. */
+bool text_fits(const struct text *text, size_t columns);
+
+/* Cuts out the middle if the text takes more than `columns` (3 or more) on the terminal: whole parts of a path, if the first and the last
+ * one then fit. */
 void text_fit(struct text *text, size_t columns);
 void text_print(const struct text *text);
 void text_print_char(wchar_t c);

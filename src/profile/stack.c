@@ -16,6 +16,7 @@
 #define MAX_NAME_CHARS 2000
 #define MAX_NAME_BYTES 4096
 #define WANTED_NAME_BYTES 70
+#define SHORT_NAME_BYTES 32
 
 static bool is_text(ProtobufCBinaryData string, const char *text)
 {
@@ -114,7 +115,7 @@ void stack_add_name(struct text *text, const struct profile *profile, const stru
         size_t n = name.len < MAX_NAME_BYTES ? name.len : MAX_NAME_BYTES;
         memcpy(short_text, name.data, n);
         short_text[n] = '\0';
-        short_name(short_text, WANTED_NAME_BYTES);
+        short_name(short_text, text->has_short_names ? SHORT_NAME_BYTES : WANTED_NAME_BYTES);
         text_add_bytes(text, short_text, strlen(short_text), MAX_NAME_CHARS);
         return;
     }

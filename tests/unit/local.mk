@@ -13,6 +13,7 @@ unit_tests += \
 	%D%/base/test_meta_array \
 	%D%/base/test_pattern \
 	%D%/base/test_text_is \
+	%D%/console/test_text \
 	%D%/conf/test_conf \
 	%D%/conf/test_conf_variables \
 	%D%/heap/test_classes \
