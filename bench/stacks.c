@@ -5,11 +5,14 @@
 #include <stdlib.h>
 
 #define DEPTH 14
+#define OUTER 11 /* calls that stacks near each other have in common */
 #define NOINLINE __attribute__((noinline))
 
 struct state {
     const struct stacks_shape *shape;
     uint64_t random;
+    uint32_t left;  /* so many stacks keep the present outer calls */
+    unsigned outer;
 };
 
 static NOINLINE unsigned pair(unsigned n)
@@ -42,7 +45,7 @@ LEVELS(small_fp, large_fp, __builtin_frame_address(0))
 void *stacks_start(const void *shape)
 {
     struct state *s = bench_array(sizeof *s);
-    *s = (struct state){shape, BENCH_SEED};
+    *s = (struct state){.shape = shape, .random = BENCH_SEED};
     return s;
 }
 
@@ -51,11 +54,24 @@ void stacks_stop(void *state)
     bench_array_free(state, sizeof(struct state));
 }
 
+/* The lowest bit is the outermost call. */
+static unsigned next_path(struct state *s)
+{
+    unsigned path = bench_below(bench_random(&s->random), s->shape->stacks);
+    if (!s->shape->near)
+        return path;
+    if (!s->left--) {
+        s->left = s->shape->near - 1;
+        s->outer = path & ((1u << OUTER) - 1);
+    }
+    return path >> OUTER << OUTER | s->outer;
+}
+
 void stacks_round(void *state, size_t operations)
 {
     struct state *s = state;
     for (size_t i = 0; i < operations; i++) {
-        unsigned path = bench_below(bench_random(&s->random), s->shape->stacks);
+        unsigned path = next_path(s);
         s->shape->frame_pointers ? small_fp(path, DEPTH) : small(path, DEPTH);
     }
 }

@@ -124,6 +124,7 @@ void region_stop(void *state);
 struct stacks_shape {
     uint32_t stacks; /* so many of up to 16,384 */
     int frame_pointers;
+    uint32_t near; /* so many stacks in a row differ only in the innermost calls. 0: any call may differ */
 };
 void *stacks_start(const void *shape);
 void stacks_round(void *state, size_t operations);

@@ -39,8 +39,8 @@
      .shape = &(const struct idle_shape){threads_, live_, min_, max_},                                                 \
      .figure = memory_bytes_per_idle_thread}
 
-#define STACKS(name_, help_, stacks_, frame_pointers_)                                                                 \
-    {name_, help_, &(const struct stacks_shape){stacks_, frame_pointers_}, stacks_start, stacks_round, stacks_stop, NULL, \
+#define STACKS(name_, help_, stacks_, frame_pointers_, near_)                                                          \
+    {name_, help_, &(const struct stacks_shape){stacks_, frame_pointers_, near_}, stacks_start, stacks_round, stacks_stop, NULL, \
      20 * (stacks_), 0, WORKLOAD_STACKS}
 
 /* 520 bytes are the mean of 16 to 1024. */
@@ -143,10 +143,12 @@ const struct workload workloads[] = {
     TIMED("timed-enter+exit", "enter+exit by what is tracked: two clock reads, if any", span_enter_exit_round),
     TIMED("timed-scope", "scope by what is tracked", span_block_round),
 
-    STACKS("stack", "pair at the end of 16 frames", 1, 0),
-    STACKS("stack-fp", "the same, with frame pointers", 1, 1),
-    STACKS("stacks-10000", "pair at the end of one of 10,000 stacks by chance", 10000, 0),
-    STACKS("stacks-10000-fp", "the same, with frame pointers", 10000, 1),
+    STACKS("stack", "pair at the end of 16 frames", 1, 0, 0),
+    STACKS("stack-fp", "the same, with frame pointers", 1, 1, 0),
+    STACKS("stacks-10000", "pair at the end of one of 10,000 stacks by chance", 10000, 0, 0),
+    STACKS("stacks-10000-fp", "the same, with frame pointers", 10000, 1, 0),
+    STACKS("stacks-near", "10,000 stacks, of which 64 in a row differ in the 3 innermost calls", 10000, 0, 64),
+    STACKS("stacks-near-fp", "the same, with frame pointers", 10000, 1, 64),
 
     IDLE("idle-1000t", "5,000 objects of 16-1024 B, one of 1,000", 1000, 5000, 16, 1024),
     IDLE("idle-100t", "5,000 objects of 16-8192 B, one of 100", 100, 5000, 16, 8192),
