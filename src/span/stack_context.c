@@ -271,13 +271,20 @@ static void add_layout_line(struct thread_stacks *s, const struct stack_line *fo
         *line = *found;
 }
 
+static COLD bool has_trail(struct thread_stacks *s)
+{
+    if (!s->trail && (s->trail = meta_map(sizeof *s->trail)))
+        trail_clear(s->trail);
+    return s->trail;
+}
+
 /* Keeps the layout of the walk. Pauses for some allocations if layouts are of no use, and longer each time. */
 static void keep_layout(struct thread_stacks *s, uint32_t parent, const struct stack_line *line, struct counters *counters)
 {
     if (s->rest || !s->walk.has_layout)
         return;
-    s->useless += s->tried;
-    if (s->useless > USELESS_MOST) {
+    s->useless += s->tried + 1;
+    if (s->useless > USELESS_MOST && has_trail(s)) {
         s->useless = USELESS_MOST / 2;
         s->rested = s->rested ? s->rested : REST_FIRST / 2;
         s->rest = s->rested = s->rested < REST_MOST ? 2 * s->rested : REST_MOST;
@@ -299,7 +306,7 @@ static void keep_layout(struct thread_stacks *s, uint32_t parent, const struct s
 HOT_INLINE struct stack_line *find_by_hash(const struct thread_stacks *s, const void *frame, uint32_t parent)
 {
     uint64_t hash;
-    bool is_usual = unwind_hash(&s->walk.bounds, frame, (uint32_t)conf.stacks_depth, &hash);
+    bool is_usual = unwind_hash(&s->walk.bounds, frame, (uint32_t)conf.stacks_depth, s->trail, &hash);
     return likely(is_usual) ? find_line(s, key_of(s, parent, hash, 0)) : NULL;
 }
 
@@ -319,6 +326,8 @@ static NOINLINE void find_by_walk(struct thread *t, struct thread_stacks *s, con
 {
     if (s->rest && !s->looked && likely(use_line(t, find_by_hash(s, frame, parent), hold)))
         return;
+    if (s->trail)
+        trail_clear(s->trail); /* it may lead through code that is no longer there */
     walk_stack(s, frame);
     if (unlikely(!s->lines))
         grow_lines(s);

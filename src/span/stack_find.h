@@ -21,9 +21,10 @@ struct thread_stacks {
     uint32_t sampled; /* STACK_SAMPLED where the present allocation is a sample, else 0 */
     struct layouts *layouts;
     uint32_t tried;   /* layouts that led to no line, for the present allocation */
-    uint32_t useless; /* the same for stacks that a walk then found in the cache, less layouts that led to a line */
+    uint32_t useless; /* the same and 1 more for each stack that a walk then found in the cache, less layouts that led to a line */
     uint32_t rest;    /* this many allocations do not look at layouts, since layouts were of no use */
     uint32_t rested;  /* how long the rest before was; 0: layouts have been of use since */
+    struct trail *trail; /* while layouts rest, and after that */
     struct stack_line *lines;
     uint32_t mask, misses; /* since the lines were allocated */
     uint32_t bounds_tries;

@@ -75,4 +75,6 @@ COLD void stack_context_leave_thread(struct thread *t)
     s->walk.bounds = (struct stack_bounds){0};
     meta_unmap(s->layouts, sizeof *s->layouts);
     s->layouts = NULL;
+    meta_unmap(s->trail, sizeof *s->trail);
+    s->trail = NULL;
 }

@@ -10,7 +10,9 @@ core_sources += \
 	%D%/sframe.c %D%/sframe.h \
 	%D%/stack_bounds.c %D%/stack_bounds.h \
 	%D%/stacks.c %D%/stacks.h \
+	%D%/trail.c %D%/trail.h \
 	%D%/unwind.c %D%/unwind.h \
+	%D%/unwind_hash.c \
 	%D%/unwind_rules.c %D%/unwind_rules.h
 
 EXTRA_DIST += %D%/README.md

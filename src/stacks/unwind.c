@@ -19,7 +19,7 @@
 #define LARGEST_FRAME ((uintptr_t)64 << 20)
 #define SWITCHES_MOST 8u /* of a walk from one stack to another */
 
-static uintptr_t own_start, own_end; /* the library's code; empty in a static program */
+uintptr_t unwind_own_start, unwind_own_end;
 
 COLD void unwind_boot(void)
 {
@@ -32,10 +32,13 @@ COLD void unwind_boot(void)
         z = (z ^ z >> 27) * 0x94d049bb133111ebu;
         layout_factors[i] = (z ^ z >> 31) | 1;
     }
+    trail_powers[0] = 1;
+    for (uint32_t i = 0; i < TRAIL_MOST; i++)
+        trail_powers[i + 1] = trail_powers[i] * layout_factors[0];
     if (_dl_find_object((void *)(uintptr_t)unwind_boot, &object) || !object.dlfo_link_map->l_name || !object.dlfo_link_map->l_name[0])
         return;
-    own_start = (uintptr_t)object.dlfo_map_start;
-    own_end = (uintptr_t)object.dlfo_map_end;
+    unwind_own_start = (uintptr_t)object.dlfo_map_start;
+    unwind_own_end = (uintptr_t)object.dlfo_map_end;
 }
 
 struct walk {
@@ -60,7 +63,7 @@ HOT_INLINE void note_pc(struct walk *w)
     uint32_t step = w->steps++;
     uint64_t factor = layout_factors[step % LAYOUT_FACTORS];
     uintptr_t offset = w->pc_at - w->begin;
-    w->hash += w->pc * factor;
+    w->hash += w->pc * trail_powers[step % TRAIL_MOST];
     w->id += offset * (factor << 1 | 1);
     if (likely(offset < w->room && step < LAYOUT_STEPS))
         w->notes->steps_at[step] = (uint16_t)(offset / sizeof w->pc);
@@ -260,7 +263,7 @@ static inline void walk_frames(struct unwind *u, struct walk *w, uint32_t most)
     u->ends_early = false;
     for (note_pc(w); w->pc; note_pc(w)) {
         uint64_t rule = rules_find(w->pc);
-        if (likely(w->pc - own_start >= own_end - own_start) || n) {
+        if (likely(!unwind_is_own(w->pc)) || n) {
             u->frames[n++] = w->pc;
             if (n == most)
                 break;
@@ -294,91 +297,6 @@ __attribute__((no_sanitize("address", "thread"))) void unwind_from(struct unwind
     u->notes.begin = w.begin;
     u->notes.steps = w.steps;
     u->notes.checks = w.checks;
-}
-
-/* ---- The hash of usual frames ---- */
-
-/* It is misaligned only where the stack has garbage. */
-struct any_word {
-    uintptr_t value;
-} __attribute__((packed, may_alias));
-
-__attribute__((no_sanitize("address", "thread"), always_inline))
-static inline uintptr_t word_at(uintptr_t at)
-{
-    return ((const volatile struct any_word *)at)->value;
-}
-
-/* The low 16 bits of a word, on a little-endian machine. A load of their own gives them two cycles earlier than a load of the word and an
- * instruction that cuts them out. */
-typedef uint16_t low_bits_t __attribute__((may_alias));
-_Static_assert(STEPS == UINT16_MAX + 1u, "the place of a step");
-
-__attribute__((no_sanitize("address", "thread"), always_inline))
-static inline uintptr_t low_bits_at(uintptr_t at)
-{
-    return __atomic_load_n((const low_bits_t *)at, __ATOMIC_RELAXED);
-}
-
-static bool is_own(uintptr_t pc)
-{
-    return pc - own_start < own_end - own_start;
-}
-
-/* All that changes is in variables of one function. By the stack pointer, a frame waits for three instructions in the frame before: the
- * load of a place in the table of steps, the load of a number of words there, and an addition. So these two loads are of 16 bits each. */
-__attribute__((no_sanitize("address", "thread")))
-bool unwind_hash(const struct stack_bounds *own, const void *frame, uint32_t most, uint64_t *result)
-{
-    const uintptr_t high = own->high, begin = (uintptr_t)frame;
-    const _Atomic uint64_t *const steps = rules_steps;
-    uintptr_t pc = word_at(begin + sizeof pc), sp = begin + 2 * sizeof sp;
-    uintptr_t place = low_bits_at(begin + sizeof pc); /* pc % STEPS */
-    uintptr_t bp_at = begin; /* where the frame pointer is saved. It is read when it is used */
-    bool is_inside = is_own(pc); /* our own frames at the inner end are not counted */
-    size_t i = 0, last = most - 1 + is_inside, stop = is_inside ? 1 : last;
-    uint64_t hash = pc * layout_factors[0];
-    if (unlikely(begin < own->low || sp >= high || high - begin > LARGEST_FRAME || !last))
-        return false;
-    for (;;) {
-        uint64_t word = load_relaxed(&steps[pc % STEPS]), step = rules_mix_step(pc, word);
-        if (likely(step < STEP_FRAME_POINTER)) {
-            uintptr_t words = low_bits_at((uintptr_t)&steps[place]), bp_words = step >> STEP_BP_SHIFT;
-            sp += words * sizeof sp;
-            if (unlikely(sp > high) || unlikely(words != (uint16_t)word)) /* another thread has just written there */
-                return false;
-            if (bp_words)
-                bp_at = sp + bp_words * sizeof sp - STEP_BP_WORDS * sizeof sp;
-            place = low_bits_at(sp - sizeof pc);
-            pc = word_at(sp - sizeof pc);
-        } else if (likely(step == STEP_FRAME_POINTER)) {
-            uintptr_t bp = word_at(bp_at);
-            if (unlikely(bp < sp || bp > high - 2 * sizeof bp))
-                return false;
-            bp_at = bp;
-            sp = bp + 2 * sizeof bp;
-            pc = word_at(bp + sizeof bp);
-            place = pc % STEPS;
-        } else if (step == STEP_END) {
-            break;
-        } else if (step == STEP_NONE || !rules_make_step(pc)) {
-            return false;
-        } else {
-            continue; /* with the step that was made */
-        }
-        hash += pc * layout_factors[++i];
-        if (unlikely(i == stop)) {
-            is_inside = is_inside && is_own(pc);
-            last += is_inside;
-            if (i == last)
-                break;
-            if (last == LAYOUT_FACTORS)
-                return false;
-            stop = is_inside ? i + 1 : last;
-        }
-    }
-    *result = hash;
-    return true;
 }
 
 COLD bool unwind_check(struct unwind *u, uint64_t loads)

@@ -11,6 +11,7 @@
 
 #include "stacks/layouts.h"
 #include "stacks/stack_bounds.h"
+#include "stacks/trail.h"
 #include "stacks/unwind_rules.h"
 
 /* ---- Walks ---- */
@@ -36,8 +37,16 @@ void unwind_boot(void);
 /* Walks from the function whose __builtin_frame_address(0) is given, which is left out. The caller sets the bounds. */
 void unwind_from(struct unwind *u, const void *frame, uint32_t most);
 
-/* Stores the hash that unwind_from() would find. False: a frame is not usual, or not in the thread's own stack. Faster. */
-bool unwind_hash(const struct stack_bounds *own, const void *frame, uint32_t most, uint64_t *result);
+/* Stores the hash that unwind_from() would find. False: a frame is not usual, or not in the thread's own stack. Faster. The trail is the
+ * thread's. */
+bool unwind_hash(const struct stack_bounds *own, const void *frame, uint32_t most, struct trail *trail, uint64_t *result);
+
+/* Of the library; empty in a static program. */
+extern uintptr_t unwind_own_start, unwind_own_end;
+static inline bool unwind_is_own(uintptr_t pc)
+{
+    return pc - unwind_own_start < unwind_own_end - unwind_own_start;
+}
 
 /* Looks again at the rules of all frames of a walk. False: there is new code at one of the addresses; walk again. `loads` is another
  * number after an object was loaded, and 0 where nobody counts that: then all objects are looked at. */

@@ -16,10 +16,10 @@ found() {
         sed -n 's/.*;\(begin;go_a;.*leaf_.\) /\1 /p' | awk '{ n[$1] += $2 } END { for (path in n) print path, n[path] }' | sort
 }
 
-# run PATHS SEED
+# run PATHS SEED [near]
 run() {
     mkfifo "in.$1"
-    JESPAN_CONF=stacks:all "$program" "$1" "$2" < "in.$1" > "said.$1" &
+    JESPAN_CONF=stacks:all "$program" "$@" < "in.$1" > "said.$1" &
     pid=$!
     exec 7> "in.$1"
     await_of "$pid" grep -q end "said.$1" || fail "the program did not come to its end"
@@ -39,4 +39,5 @@ run() {
 run 20 1
 run 400 2
 run 8000 3
+run 6000 4 near # a multiple of the orders that such paths have
 finish

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Allocates at the end of random paths of calls, and knows what each path allocated and has in use. The frames are of all kinds
  * that compilers make, and many paths have frames at the same places. Prints "PATH OBJECTS LIVE", and waits for the end of
- * standard input. Fails if calloc() returns memory that is not zero. The arguments are the number of paths, and a seed. */
+ * standard input. Fails if calloc() returns memory that is not zero. The arguments are the number of paths, and a seed. With a third
+ * one, most paths have all but their innermost calls in common with the path before. */
 #include <alloca.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +32,7 @@ struct job {
 
 static struct path *paths;
 static unsigned long n_paths, state;
+static bool is_near;
 
 static unsigned long draw(unsigned long n)
 {
@@ -105,17 +108,35 @@ static void make_like(struct path *p, const struct path *first, unsigned k)
     p->frames[k] = (uint8_t)(first->frames[k] ? (first->frames[k] + CALLS) % FRAMES : CALLS - 1);
 }
 
+/* Paths in a row differ in the order of their innermost frames, which have different sizes. So each has its words at other places of the
+ * stack, but for its first and its last one. */
+enum { INNERMOST = 5, ORDERS = 120 };
+static void make_near(struct path *p, const struct path *first, unsigned order)
+{
+    static const uint8_t frames[INNERMOST] = {0, 1, 2, 3, 4};
+    uint8_t left[INNERMOST];
+    *p = *first;
+    memcpy(left, frames, sizeof left);
+    for (unsigned n = INNERMOST; n; order /= n, n--) {
+        p->frames[p->depth - n] = left[order % n];
+        left[order % n] = left[n - 1];
+    }
+}
+
 static void make_paths(void)
 {
+    const unsigned long alike = is_near ? ORDERS : 8;
     paths = calloc(n_paths, sizeof *paths);
     for (unsigned long i = 0; i < n_paths; i++) {
         struct path *p = &paths[i];
-        unsigned long left = i / 8; /* the first frames make the path differ from all others */
+        unsigned long left = i / alike; /* the first frames make the path differ from all others */
         *p = (struct path){.depth = (uint8_t)(12 + draw(DEPTH_MOST - 11)), .leaf = (uint8_t)draw(LEAVES), .size = 32 + draw(3000),
                            .slack = 16 * draw(5)};
         for (unsigned k = 0; k < p->depth; k++, left /= FRAMES)
             p->frames[k] = (uint8_t)(k < 4 ? left % FRAMES : draw(2) ? draw(FRAMES) : 0);
-        if (i % 8)
+        if (is_near)
+            make_near(p, &paths[i - i % alike], (unsigned)(i % alike));
+        else if (i % 8)
             make_like(p, &paths[i - i % 8], 3 + (unsigned)(i % 8));
     }
 }
@@ -141,6 +162,13 @@ static void *allocate(struct path *path)
     return job.result;
 }
 
+static struct path *next(const struct path *path)
+{
+    if (is_near && draw(16))
+        return &paths[(unsigned long)(path - paths) / ORDERS * ORDERS + draw(ORDERS)];
+    return &paths[draw(draw(4) ? n_paths / 16 + 1 : n_paths)];
+}
+
 /* Often the same path again, and often one of a few. */
 static void *work(void *arg)
 {
@@ -151,7 +179,7 @@ static void *work(void *arg)
     struct path *path = paths;
     for (unsigned i = 0; i < OPERATIONS; i++) {
         if (draw(8) >= 5)
-            path = &paths[draw(draw(4) ? n_paths / 16 + 1 : n_paths)];
+            path = next(path);
         void *p = allocate(path);
         if (draw(4)) {
             release(p, path);
@@ -171,6 +199,7 @@ int main(int argc, char **argv)
         return 2;
     n_paths = strtoul(argv[1], NULL, 10);
     state = strtoul(argv[2], NULL, 10);
+    is_near = argc > 3;
     make_paths();
     pthread_t thread;
     work(NULL);

@@ -36,6 +36,7 @@ unit_tests += \
 	%D%/stacks/test_frames \
 	%D%/stacks/test_sframe \
 	%D%/stacks/test_stack_bounds \
+	%D%/stacks/test_trail \
 	%D%/stacks/test_unwind \
 	%D%/span/test_context_path \
 	%D%/span/test_handles \
