@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,20 +26,24 @@
 #define NEAR_BYTES ((uintptr_t)256 << 10)
 #define LINE_BYTES 512 /* the rest of a longer line is a path */
 
-/* The kernel reads the new mask before it looks at `how`: EFAULT, or EINVAL where the page can be read. */
+/* The kernel reads the new mask before it looks at `how`: EFAULT, or EINVAL where the page can be read. Without a mask, at 0, it does not
+ * look. */
 COLD bool stack_page_is_readable(uintptr_t address)
 {
     int saved = errno;
+    if (address < PAGE_BYTES)
+        return false;
     syscall(SYS_rt_sigprocmask, ~0, address & ~(PAGE_BYTES - 1), NULL, (size_t)8);
     bool is_readable = errno != EFAULT;
     errno = saved;
     return is_readable;
 }
 
-/* Where the process may not call process_vm_readv(2), the page is asked for first. */
+/* Another thread may unmap the page at any moment, so the kernel reads it. Where there is no other thread, or the process may not call
+ * process_vm_readv(2), the page is asked for first: sshd has a sandbox that kills for that call. */
 COLD bool stack_page_copy(void *to, uintptr_t from, size_t bytes)
 {
-    int error = own_memory_read(to, (const void *)from, bytes);
+    int error = __libc_single_threaded ? -EPERM : own_memory_read(to, (const void *)from, bytes);
     if (!error || error == -EFAULT)
         return !error;
     if (!stack_page_is_readable(from))

@@ -34,14 +34,14 @@ the_command() {
     ls "$scratch"/beside/heap.* "$scratch"/threads/heap.* > /dev/null || fail "jespan run: no dump"
 }
 
-# What jemalloc alone calls is enough for a program without spans.
+# What jemalloc alone calls is enough for a program without spans, and rt_sigprocmask(2) besides for stacks in a program of one thread.
 nothing_but_jemalloc() {
     local strict=$scratch/strict arguments status
-    $CC -std=gnu11 -Wall -o "$strict" "$top_srcdir/tests/integration/sandbox_strict_program.c" -pthread
-    for arguments in "" "renamed"; do
+    $CC -std=gnu11 -Wall -o "$strict" "$top_srcdir/tests/integration/sandbox_strict_program.c" -pthread -lz
+    for arguments in "" "renamed" "stacks"; do
         status=0
         # shellcheck disable=SC2086
-        LD_PRELOAD=$JESPAN_LIB "$strict" $arguments > "$scratch/out" 2>&1 || status=$?
+        JESPAN_CONF=$([ "$arguments" != stacks ] || echo stacks:all) LD_PRELOAD=$JESPAN_LIB "$strict" $arguments > "$scratch/out" 2>&1 || status=$?
         [ "$status" = 7 ] || fail_with "a filter for jemalloc alone ($arguments): status $status" "$scratch/out"
     done
 }

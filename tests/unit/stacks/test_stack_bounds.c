@@ -214,9 +214,21 @@ static void test_fork(void **state)
     on_thread(forks, NULL);
 }
 
+/* An address in the first page is one of a damaged stack, or of a call of no function. */
+static void test_first_page(void **state)
+{
+    char byte;
+    (void)state;
+    for (uintptr_t address = 0; address < 4096; address += 153) {
+        assert_false(stack_page_is_readable(address));
+        assert_false(stack_page_copy(&byte, address, 1));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_first_page),
         cmocka_unit_test(test_without_maps), cmocka_unit_test(test_down), cmocka_unit_test(test_beside),
         cmocka_unit_test(test_main), cmocka_unit_test(test_fork),
     };
