@@ -2,6 +2,8 @@
 /* Stacks through code that was unloaded. */
 #include "span/stack_code.h"
 
+#include <link.h>
+
 #include "base/lock.h"
 #include "span/stack_mode.h"
 #include "span/tree.h"
@@ -38,6 +40,30 @@ COLD void stack_code_begin(void)
     count_load();
     codes_look(true);
     forget_unloaded();
+}
+
+/* The lock comes after that of the dynamic linker, as where dlopen(3) allocates. */
+static COLD int add(struct dl_phdr_info *object, size_t bytes, void *unused)
+{
+    (void)bytes;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
+            continue;
+        lock(LOCK_TREE);
+        codes_add(object->dlpi_addr + segment->p_vaddr);
+        unlock(LOCK_TREE);
+        break;
+    }
+    return unused != NULL;
+}
+
+/* To find the path of a library takes readlink(2), for which sandboxes kill: that of apt does. So those with which the program starts are
+ * looked at before it can set one up. */
+static COLD __attribute__((constructor)) void add_loaded(void)
+{
+    if (load_relaxed(&stacks_mode) != STACKS_OFF)
+        dl_iterate_phdr(add, NULL);
 }
 
 static COLD void look(void)

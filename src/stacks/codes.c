@@ -170,6 +170,14 @@ COLD void codes_translate(uintptr_t *return_addresses, uint32_t n)
     }
 }
 
+COLD void codes_add(uintptr_t address)
+{
+    struct object object;
+    jespan_assert(lock_is_held(LOCK_TREE));
+    if (object_find(address, &object))
+        find_or_add(&object, address);
+}
+
 /* ---- What was unloaded ---- */
 
 static bool is_there(const struct code *c, bool thoroughly)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which code is, or was, at an address of a frame.
  *
- * A library may be loaded where another one was unloaded. So each library that is seen in a stack has an entry in a table, which
- * says what it was. The first one at a place has its own addresses in the tree of frames. Each other one gets addresses there
- * that no memory has. So an address in the tree names one piece of code for ever. The program, libc and the dynamic linker, which are
- * never unloaded, have entries too: readers need these once the process has ended, and its mappings are gone. */
+ * A library may be loaded where another one was unloaded. So each library that the program starts with, or that is seen in a stack,
+ * has an entry in a table, which says what it was. The first one at a place has its own addresses in the tree of frames. Each other one
+ * gets addresses there that no memory has. So an address in the tree names one piece of code for ever. The program, libc and the dynamic
+ * linker, which are never unloaded, have entries too: readers need these once the process has ended, and its mappings are gone.
+ */
 #ifndef JESPAN_CODES_H
 #define JESPAN_CODES_H
 
@@ -41,6 +42,9 @@ extern _Atomic uint32_t codes_end;
 
 /* Chooses the addresses of the table. Returns 0 or -ENOMEM. All functions are called under LOCK_TREE. */
 int codes_boot(void);
+
+/* Makes the entry of the object that has code at the address. */
+void codes_add(uintptr_t address);
 
 /* Replaces the return addresses of a stack of the calling thread by those for the tree of frames. */
 void codes_translate(uintptr_t *return_addresses, uint32_t n);
