@@ -10,7 +10,7 @@
 #include "analysis/report.h"
 #include "check.h"
 
-/* "96.0 MiB in process 4711, most of it in use by request > parse" */
+/* "96.0 MiB in process 4711; most by request > parse" */
 static void describe(char *to, size_t bytes, const struct check_rule *rule)
 {
     char figure[FIGURE_BYTES];

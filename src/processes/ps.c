@@ -233,7 +233,7 @@ static void print_json(const struct processes *all)
 
 static void print_table(const struct processes *all)
 {
-    printf("%7s  %9s  %9s  %7s  %-*s %s\n", "PID", "IN USE", "RESIDENT", "SIDECAR", NAME_BYTES, "PROGRAM", "MOST OF IT IN");
+    printf("%7s  %9s  %9s  %7s  %-*s %s\n", "PID", "IN USE", "RESIDENT", "SIDECAR", NAME_BYTES, "PROGRAM", "MOST BY");
     for (size_t i = 0; i < all->n; i++)
         print_process(&all->rows[i]);
 }

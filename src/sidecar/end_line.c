@@ -13,7 +13,7 @@
 static void say_holder(FILE *to, const char *when, const struct line_holder *h)
 {
     char all[LINE_SIZE_BYTES], most[LINE_SIZE_BYTES];
-    fprintf(to, "; %s %s in use, most of it by %s (%s)", when, line_size(all, h->all_bytes), h->path, line_size(most, h->bytes));
+    fprintf(to, "; %s %s in use, most by %s (%s)", when, line_size(all, h->all_bytes), h->path, line_size(most, h->bytes));
 }
 
 /* Bounds may have removed the older ones. */

@@ -186,7 +186,7 @@ figures() {
         fail "figures: status $?"
     equal "figures: output" "$(sed 1d "$scratch/out")" $'ENOMEM\noom 1'
     await grep -q ' at its peak ' "$scratch/err" || fail "figures: no line at the end"
-    grep -qE '; at its peak 3[0-9]\.[0-9] MiB in use, most of it by leak \{tenant=t7\} \(30\.0 MiB\); at last [0-9.]* .?i?B in use, ' \
+    grep -qE '; at its peak 3[0-9]\.[0-9] MiB in use, most by leak \{tenant=t7\} \(30\.0 MiB\); at last [0-9.]* .?i?B in use, ' \
         "$scratch/err" || fail_with "figures: the line at the end" "$scratch/err"
     "$JESPAN_CMD" report --peak "$dir" > "$scratch/report" || fail "figures: no peak"
     grep -q '30\.0 MiB .* leak {tenant=t7}' "$scratch/report" || fail_with "figures: the peak" "$scratch/report"

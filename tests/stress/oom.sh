@@ -49,7 +49,7 @@ run_one() {
 
 # The last thing that a sidecar does
 has_said_the_end() {
-    grep -q "^jespan: oom_program (process [0-9]*) $1; .* most of it by serve > " "$scratch/err"
+    grep -q "^jespan: oom_program (process [0-9]*) $1; .* most by serve > " "$scratch/err"
 }
 
 # The first row of the report of the last dump is that of the span that leaks.
