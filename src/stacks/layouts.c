@@ -70,7 +70,7 @@ __attribute__((no_sanitize("address", "thread"))) uint64_t layout_hash(const str
     const struct layout_there *there = (const void *)l->begin;
     const uint64_t *factor = layout_factors;
     const uint16_t *at = l->at, *end = at + l->pairs;
-    uint64_t even = l->pc * layout_factors[LAYOUT_FACTORS - 1], odd = 0;
+    uint64_t even = l->pc * layout_factors[LAYOUT_FACTORS - 1] + l->begin * layout_factors[LAYOUT_FACTORS - 2], odd = 0;
     for (; at < end; at++, factor += 2) {
         even += there[at[0]].value * factor[0];
         odd += there[at[0] + 1].value * factor[1];

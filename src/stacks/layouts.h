@@ -85,8 +85,8 @@ void layout_make(struct layout *l, const struct layout_notes *notes);
 /* Keeps the words that stand there now. */
 void layout_keep_words(struct layout *l);
 
-/* The hash is the sum of each word times the factor of its place among the words, and of `pc` times the last factor. unwind_boot() sets
- * the factors. */
+/* The hash is the sum of each word times the factor of its place among the words, and of `begin` and `pc` times the last factors: positions
+ * are relative, and frame pointers are not. unwind_boot() sets the factors. */
 #define LAYOUT_FACTORS 256u
 extern uint64_t layout_factors[LAYOUT_FACTORS];
 uint64_t layout_hash(const struct layout *l);
