@@ -20,12 +20,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <jespan/jespan.h>
+
+#include "../support/times.h"
+
+#define SHOWN_NS 3000 /* a row of --flame has whole microseconds, and there is none for 0 */
 
 static char *volatile kept;
 
@@ -64,21 +67,11 @@ static void odd(void)
     }
 }
 
-/* A row of --flame has whole microseconds, and there is none for 0. */
-static void spend_microseconds(long n)
-{
-    struct timespec start, now;
-    clock_gettime(CLOCK_MONOTONIC, &start);
-    do
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    while ((now.tv_sec - start.tv_sec) * 1000000000L + now.tv_nsec - start.tv_nsec < n * 1000);
-}
-
 static void deep(long n)
 {
     JESPAN("level");
     kept = malloc(1000);
-    spend_microseconds(3);
+    times_spin(SHOWN_NS);
     if (n > 1)
         deep(n - 1);
 }
@@ -90,6 +83,7 @@ static void *work(void *name)
     for (int i = 0; i < 2; i++) {
         JESPAN("job");
         JESPAN("step");
+        times_spin(SHOWN_NS);
     }
     return NULL;
 }
