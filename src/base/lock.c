@@ -42,30 +42,33 @@ void lock(enum lock_rank rank)
     pthread_mutex_lock(&locks[rank].mutex);
 }
 
+/* `held` is what the thread held before it noted this lock too, perhaps the same one: a signal handler may have interrupted its holder. */
+static bool note_result(unsigned held, int error)
+{
+    if (error)
+        note(held);
+    return !error;
+}
+
 bool try_lock(enum lock_rank rank)
 {
-    unsigned held = locks_held; /* a signal handler may have interrupted the holder of this lock */
+    unsigned held = locks_held;
     if (unlikely(held & FORKING))
         return true;
     note(held | 1u << rank);
-    bool taken = !pthread_mutex_trylock(&locks[rank].mutex);
-    if (!taken)
-        note(held);
-    return taken;
+    return note_result(held, pthread_mutex_trylock(&locks[rank].mutex));
 }
 
 /* pthread_mutex_clocklock() would be right where the clock is set meanwhile, but gcc's thread sanitizer does not know it. The time comes
  * from the kernel, since a library may fake it. False: the lock was not to be had in that time. */
 static COLD bool wait_for(enum lock_rank rank)
 {
+    unsigned held = locks_held;
     struct timespec until;
     syscall(SYS_clock_gettime, CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_S;
-    note(locks_held | 1u << rank);
-    bool taken = !pthread_mutex_timedlock(&locks[rank].mutex, &until);
-    if (!taken)
-        note(locks_held & ~(1u << rank));
-    return taken;
+    note(held | 1u << rank);
+    return note_result(held, pthread_mutex_timedlock(&locks[rank].mutex, &until));
 }
 
 /* The holder may be a thread that a debugger or a garbage collector stopped. So after a thread has waited in vain, no other one waits

@@ -46,6 +46,7 @@ COLD void stack_code_begin(void)
 static COLD int add(struct dl_phdr_info *object, size_t bytes, void *unused)
 {
     (void)bytes;
+    (void)unused;
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
         if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
@@ -55,7 +56,7 @@ static COLD int add(struct dl_phdr_info *object, size_t bytes, void *unused)
         unlock(LOCK_TREE);
         break;
     }
-    return unused != NULL;
+    return 0;
 }
 
 /* To find the path of a library takes readlink(2), for which sandboxes kill: that of apt does. So those with which the program starts are

@@ -271,7 +271,8 @@ static void add_layout_line(struct thread_stacks *s, const struct stack_line *fo
         *line = *found;
 }
 
-static COLD bool has_trail(struct thread_stacks *s)
+/* False: no memory. */
+static COLD bool make_trail(struct thread_stacks *s)
 {
     if (!s->trail && (s->trail = meta_map(sizeof *s->trail)))
         trail_clear(s->trail);
@@ -284,7 +285,7 @@ static void keep_layout(struct thread_stacks *s, uint32_t parent, const struct s
     if (s->rest || !s->walk.has_layout)
         return;
     s->useless += s->tried + 1;
-    if (s->useless > USELESS_MOST && has_trail(s)) {
+    if (s->useless > USELESS_MOST && make_trail(s)) {
         s->useless = USELESS_MOST / 2;
         s->rested = s->rested ? s->rested : REST_FIRST / 2;
         s->rest = s->rested = s->rested < REST_MOST ? 2 * s->rested : REST_MOST;

@@ -56,7 +56,7 @@ extern INTERNAL _Atomic uint64_t stacks_min_bytes; /* smaller allocations have n
 
 struct stacks_stats {
     _Atomic uint64_t overflow;    /* allocations that were credited without their stack: no number or no memory was left */
-    _Atomic uint64_t missed;      /* credited without their stack: a signal handler interrupted a walk, or a lock was held for long */
+    _Atomic uint64_t missed;      /* credited without their stack: a signal handler interrupted a walk, or a lock was held for a second */
     _Atomic uint64_t ended_early; /* new stacks that end before the outermost frame */
     _Atomic uint64_t sample_bytes; /* with STACKS_SAMPLED: the mean between two samples */
 };

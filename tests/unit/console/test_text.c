@@ -41,7 +41,7 @@ static void parts_are_cut_whole(void **state)
                         "map<int, list<int> > >::find > … > map<int, list<int> > >::add");
 }
 
-/* What is left of the outer end's two fifths goes to the inner end, and the other way round. */
+/* The inner end gets the columns that the outer end does not need. The outer end gets those that the inner end does not need. */
 static void columns_are_used(void **state)
 {
     (void)state;
