@@ -15,83 +15,16 @@
 #include "span/stack_mode.h"
 #include "span/tree.h"
 #include "stacks/objects.h"
+#include "stacks/stack_lines.h"
 #include "stacks/stacks.h"
 #include "stacks/unwind.h"
 
-#define LINES_WAYS 4u /* a set is a cache line */
-_Static_assert(LINES_WAYS * sizeof(struct stack_line) == CACHE_LINE_BYTES, "one cache miss for each set");
-
-#define LINES_FIRST 1024u
-#define LINES_MOST 65536u
 #define RETRY_AFTER 1024u
 
 #define USELESS_MOST 64u
 #define REST_FIRST 1024u
 #define REST_MOST 65536u
 #define BOUNDS_TRIES 8
-
-/* ---- The cache ---- */
-
-/* A key has two sets. The second one is used while the first one is full, so that a few keys of the same set do not take
- * each other's place again and again. */
-static inline struct stack_line *set_of(const struct thread_stacks *s, uint64_t key, unsigned which)
-{
-    return &s->lines[key >> (which ? 33 : 1) & s->mask & ~(LINES_WAYS - 1)];
-}
-
-/* NULL: it is not there. There is no branch for each place in the set, since nothing predicts which it is. */
-static inline struct stack_line *find_in_set(struct stack_line *set, uint64_t key)
-{
-    uint32_t way = (set[1].key == key) + 2 * (set[2].key == key) + 3 * (set[3].key == key);
-    return likely(set[way].key == key) ? &set[way] : NULL;
-}
-
-static inline struct stack_line *find_line(const struct thread_stacks *s, uint64_t key)
-{
-    if (unlikely(!s->lines))
-        return NULL;
-    struct stack_line *line = find_in_set(set_of(s, key, 0), key);
-    return likely(line) ? line : find_in_set(set_of(s, key, 1), key);
-}
-
-/* A line that may be overwritten. */
-static struct stack_line *spare_line(const struct thread_stacks *s, uint64_t key)
-{
-    for (unsigned which = 0; which < 2; which++) {
-        struct stack_line *set = set_of(s, key, which);
-        for (uint32_t i = 0; i < LINES_WAYS; i++)
-            if (!set[i].key)
-                return &set[i];
-    }
-    return &set_of(s, key, s->misses / LINES_WAYS % 2)[s->misses % LINES_WAYS];
-}
-
-static COLD void grow_lines(struct thread_stacks *s)
-{
-    uint32_t n = s->lines ? 2 * (s->mask + 1) : LINES_FIRST, old_n = s->lines ? s->mask + 1 : 0;
-    s->misses = 0;
-    if (n > LINES_MOST)
-        return;
-    struct stack_line *lines = meta_map(n * sizeof *lines), *old = s->lines;
-    if (!lines)
-        return;
-    if (old)
-        meta_touch(lines, n * sizeof *lines);
-    s->lines = lines;
-    s->mask = n - 1;
-    for (uint32_t i = 0; i < old_n; i++)
-        if (old[i].key)
-            *spare_line(s, old[i].key) = old[i];
-    meta_unmap(old, old_n * sizeof *old);
-}
-
-/* Where to write a line for the key, which has none. NULL: no memory. */
-static struct stack_line *new_line(struct thread_stacks *s, uint64_t key)
-{
-    if (++s->misses > s->mask / 2)
-        grow_lines(s);
-    return s->lines ? spare_line(s, key) : NULL;
-}
 
 /* ---- A stack that is not in the cache ---- */
 
@@ -148,13 +81,15 @@ static inline void walk_stack(struct thread_stacks *s, const void *frame)
     unwind_from(&s->walk, frame, (uint32_t)conf.stacks_depth);
 }
 
-/* The key of a stack in a context: by a walk, whose layout_id is 0, or by a layout. It is never 0. */
-static inline uint64_t key_of(const struct thread_stacks *s, uint32_t parent, uint64_t hash, uint64_t layout_id)
+static inline uint64_t base_of(const struct thread_stacks *s, uint32_t parent)
 {
-    uint64_t key = (hash ^ (layout_id << 32 | layout_id >> 32)) * 0x9e3779b97f4a7c15u;
-    key ^= key >> 32 ^ (uint64_t)parent << 32 ^ load_relaxed(&context_heads[parent].generation) ^ s->sampled;
-    key *= 0xbf58476d1ce4e5b9u;
-    return (key ^ key >> 32) | 1;
+    return (uint64_t)parent << 32 ^ load_relaxed(&context_heads[parent].generation) ^ s->sampled;
+}
+
+/* Of the words that stand there now. */
+static inline uint64_t layout_key(const struct thread_stacks *s, uint32_t parent, const struct layout *l)
+{
+    return lines_key(layout_hash(l) ^ (l->id << 32 | l->id >> 32), base_of(s, parent));
 }
 
 static inline bool hold_entered(struct stack_hold *hold, struct stack_entered entered)
@@ -210,8 +145,8 @@ static void note_other(struct layout *l, uint32_t parent, uint64_t key, const st
 /* By the hash of the words that stand there now. */
 static struct stack_entered enter_by_layout(struct thread *t, struct thread_stacks *s, struct layout *l, uint32_t parent)
 {
-    uint64_t key = key_of(s, parent, layout_hash(l), l->id);
-    struct stack_line *line = find_line(s, key);
+    uint64_t key = layout_key(s, parent, l);
+    struct stack_line *line = lines_find(&s->lines, key);
     struct stack_entered entered = {NULL, 0};
     if (likely(line))
         entered = stack_enter_line(t, line, counters_find(t, line->context));
@@ -264,9 +199,9 @@ static void add_layout_line(struct thread_stacks *s, const struct stack_line *fo
 {
     if (!found->context)
         return;
-    struct stack_line *line = find_line(s, found->key);
+    struct stack_line *line = lines_find(&s->lines, found->key);
     if (!line)
-        line = new_line(s, found->key);
+        line = lines_add(&s->lines, found->key);
     if (line)
         *line = *found;
 }
@@ -297,7 +232,7 @@ static void keep_layout(struct thread_stacks *s, uint32_t parent, const struct s
         return;
     struct layout *l = layouts_place(s->layouts, s->walk.notes.begin, s->walk.notes.pc);
     layout_make(l, &s->walk.notes);
-    keep_last(l, parent | s->sampled, key_of(s, parent, layout_hash(l), l->id), line, counters);
+    keep_last(l, parent | s->sampled, layout_key(s, parent, l), line, counters);
     add_layout_line(s, &l->last);
 }
 
@@ -306,9 +241,10 @@ static void keep_layout(struct thread_stacks *s, uint32_t parent, const struct s
 /* The line of a stack of usual frames. NULL: it is not in the cache, or has other frames. */
 HOT_INLINE struct stack_line *find_by_hash(const struct thread_stacks *s, const void *frame, uint32_t parent)
 {
-    uint64_t hash;
+    uint64_t hash, base = base_of(s, parent);
+    s->trail->look = (struct lines_look){s->lines.all, s->lines.mask, base};
     bool is_usual = unwind_hash(&s->walk.bounds, frame, (uint32_t)conf.stacks_depth, s->trail, &hash);
-    return likely(is_usual) ? find_line(s, key_of(s, parent, hash, 0)) : NULL;
+    return likely(is_usual) ? lines_find(&s->lines, lines_key(hash, base)) : NULL;
 }
 
 struct stack_entered stack_enter_by_hash(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent)
@@ -330,10 +266,10 @@ static NOINLINE void find_by_walk(struct thread *t, struct thread_stacks *s, con
     if (s->trail)
         trail_clear(s->trail); /* it may lead through code that is no longer there */
     walk_stack(s, frame);
-    if (unlikely(!s->lines))
-        grow_lines(s);
-    uint64_t key = key_of(s, parent, s->walk.hash, 0);
-    struct stack_line *line = find_line(s, key);
+    if (unlikely(!s->lines.all))
+        lines_grow(&s->lines);
+    uint64_t key = lines_key(s->walk.hash, base_of(s, parent));
+    struct stack_line *line = lines_find(&s->lines, key);
     if (likely(use_line(t, line, hold))) {
         keep_layout(s, parent, line, hold->counters);
         return;
@@ -342,7 +278,7 @@ static NOINLINE void find_by_walk(struct thread *t, struct thread_stacks *s, con
     if (unlikely(is_linker) && !object_is_linker(((const uintptr_t *)frame)[1]))
         stack_code_look(); /* the caller of malloc was not known before: a build where malloc does not jump */
     if (!line && !is_linker)
-        line = new_line(s, key);
+        line = lines_add(&s->lines, key);
     if (unlikely(!unwind_check(&s->walk, load_acquire(&stack_code_loads)))) {
         walk_stack(s, frame);
         line = NULL;

@@ -25,8 +25,7 @@ struct thread_stacks {
     uint32_t rest;    /* this many allocations do not look at layouts, since layouts were of no use */
     uint32_t rested;  /* how long the rest before was; 0: layouts have been of use since */
     struct trail *trail; /* while layouts rest, and after that */
-    struct stack_line *lines;
-    uint32_t mask, misses; /* since the lines were allocated */
+    struct stack_lines lines;
     uint32_t bounds_tries;
     uint64_t random;
     struct unwind walk;

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "stacks/stack_lines.h"
 
 #define LAYOUT_STEPS 64u /* return addresses; so many frame pointers have room too */
 #define LAYOUT_WORDS (2 * LAYOUT_STEPS)
@@ -23,13 +24,6 @@
 #define LAYOUT_BYTES 1600u
 
 struct counters;
-
-/* Leads from a context and a stack to the child. Valid while the child has this generation. A line without a child says
- * that there was no room for one; it is used a number of times, and then tried again. Four fill a cache line. */
-struct stack_line {
-    uint64_t key;
-    uint32_t context, generation; /* context 0: none; `generation` counts down */
-};
 
 /* On the stack. */
 struct layout_there {

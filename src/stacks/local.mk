@@ -9,6 +9,7 @@ core_sources += \
 	%D%/rule.h \
 	%D%/sframe.c %D%/sframe.h \
 	%D%/stack_bounds.c %D%/stack_bounds.h \
+	%D%/stack_lines.c %D%/stack_lines.h \
 	%D%/stacks.c %D%/stacks.h \
 	%D%/trail.c %D%/trail.h \
 	%D%/unwind.c %D%/unwind.h \

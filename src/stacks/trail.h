@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "stacks/stack_lines.h"
 
 #define TRAIL_MOST 256u /* frames */
 
@@ -30,6 +31,7 @@ struct trail {
     uintptr_t outer_bp_at; /* where that is */
     uint32_t rest;         /* so many walks do without the trail */
     uint32_t useless;      /* how many it was the last time; 0: the trail has been of use since */
+    struct lines_look look; /* for what the present walk's hash is wanted */
     uintptr_t at[TRAIL_MOST + 1];   /* in falling order; at[0] is above all */
     uintptr_t bp[TRAIL_MOST + 1];   /* the frame pointer that the frames above need, if the frame has not saved it; 0: none */
     uint64_t hash[TRAIL_MOST + 1];  /* of the frame and those above it */
@@ -90,25 +92,43 @@ static inline uint32_t trail_compare(const struct trail *t, uint32_t j, uint32_t
     return j;
 }
 
-/* Whether the walk joins the trail at frame *j, which is moved to the first one at or above the walk's place. */
-__attribute__((no_sanitize("address", "thread"), always_inline))
-static inline bool trail_joins(const struct trail *t, uint32_t *j, uint32_t room, uint32_t *known, uintptr_t at, uintptr_t pc,
-                               uintptr_t bp_at)
-{
-    while (t->at[*j] < at)
-        --*j;
-    if (t->at[*j] != at || t->words[t->above[*j]] != pc || (t->bp[*j] && trail_there(bp_at) != t->bp[*j]))
-        return false;
-    uint32_t found = trail_compare(t, *j, room, known);
-    bool joins = likely(found == *j);
-    *j = found;
-    return joins;
-}
-
 /* The hash of `n` frames, of which frame `j` is the innermost. */
 HOT_INLINE uint64_t trail_hash(const struct trail *t, uint32_t j, uint32_t n)
 {
     return t->hash[j] - trail_powers[n] * t->hash[j - n];
+}
+
+/* Where a walk has come to: the next frame as in a struct trail_frame, how many frames follow it at most, and the hash of it and all
+ * before it. */
+struct trail_place {
+    uintptr_t at, pc, bp_at;
+    uint32_t room;
+    uint64_t hash, power; /* the power of the frame that follows */
+};
+
+/* How many frames of the trail a walk takes that joins it at frame `j`, without that. */
+HOT_INLINE uint32_t trail_taken(uint32_t j, uint32_t room)
+{
+    return j - 1 < room ? j - 1 : room;
+}
+
+/* Whether the walk joins the trail at frame *j, which is moved to the first one at or above the walk's place. If so, *hash is that of the
+ * walk and what it takes of the trail. Where that leads is fetched while the words are compared. */
+__attribute__((no_sanitize("address", "thread"), always_inline))
+static inline bool trail_joins(const struct trail *t, uint32_t *j, uint32_t *known, struct trail_place place, uint64_t *hash)
+{
+    while (t->at[*j] < place.at)
+        --*j;
+    if (t->at[*j] != place.at || t->words[t->above[*j]] != place.pc || (t->bp[*j] && trail_there(place.bp_at) != t->bp[*j]))
+        return false;
+    uint64_t joined = place.hash + place.power * trail_hash(t, *j - 1, trail_taken(*j, place.room));
+    lines_prefetch(&t->look, joined);
+    uint32_t found = trail_compare(t, *j, place.room, known);
+    bool joins = likely(found == *j);
+    *j = found;
+    if (joins)
+        *hash = joined;
+    return joins;
 }
 
 #endif

@@ -35,10 +35,10 @@ static inline bool hash_with(const struct stack_bounds *own, const void *frame, 
         return false;
     for (;;) {
         uintptr_t at = sp - sizeof pc;
+        uint32_t room = (uint32_t)(last - i);
         if (trail && unlikely(at >= trail->at[j]) && !is_inside &&
-            trail_joins(trail, &j, (uint32_t)(last - i), &known, at, pc, bp_at)) {
-            uint32_t room = (uint32_t)(last - i), n = j - 1 < room ? j - 1 : room;
-            hash += trail_powers[i + 1] * trail_hash(trail, j - 1, n);
+            trail_joins(trail, &j, &known, (struct trail_place){at, pc, bp_at, room, hash, trail_powers[i + 1]}, &hash)) {
+            uint32_t n = trail_taken(j, room);
             if (likely(n == room) || likely(trail->is_whole)) {
                 trail_add(trail, (uint32_t)i, j);
                 *result = hash;
