@@ -10,6 +10,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
+#include "base/figures.h"
 #include "malloc/family.h"
 
 #define LEADS(name) {#name, (void (*)(void))FAMILY(name)}
@@ -119,6 +120,14 @@ static void redirect(const struct dl_phdr_info *libc, const struct symbols *s)
         mprotect((void *)low, bytes, PROT_READ); /* NOLINT */
 }
 
+static _Atomic uint64_t is_others;
+FIGURE_ROW(figure_other_malloc, "spans.stats.other_malloc", is_others, FIGURE_NUMBER);
+
+uint64_t libc_malloc_is_others(void)
+{
+    return load_relaxed(&is_others);
+}
+
 /* The objects come in the order in which names are looked up, so the first malloc is the program's. */
 static int look_at(struct dl_phdr_info *object, size_t bytes, void *is_ours)
 {
@@ -130,8 +139,10 @@ static int look_at(struct dl_phdr_info *object, size_t bytes, void *is_ours)
         const ElfW(Sym) *symbol = find_symbol(&s, "malloc");
         if (!symbol)
             return 0;
-        if (s.base + symbol->st_value != (uintptr_t)FAMILY(malloc))
+        if (s.base + symbol->st_value != (uintptr_t)FAMILY(malloc)) {
+            store_relaxed(&is_others, 1);
             return 1;
+        }
         *(bool *)is_ours = true;
     }
     if (!find_symbol(&s, "gnu_get_libc_version"))

@@ -7,9 +7,14 @@
 #ifndef JESPAN_LIBC_MALLOC_H
 #define JESPAN_LIBC_MALLOC_H
 
+#include <stdint.h>
+
 /* To be called at the first allocation, and before main() if there was none: a library's constructor may load another with RTLD_DEEPBIND.
  * Does nothing the second time, where the program's malloc is not ours, where there is no libc.so, and where the
  * kernel forbids it. */
 void libc_malloc_redirect(void);
+
+/* 1: the program's malloc is not ours, so we do not see what it allocates. 0: it is ours, or that was not called yet. */
+uint64_t libc_malloc_is_others(void);
 
 #endif

@@ -13,7 +13,32 @@
 static void say_holder(FILE *to, const char *when, const struct line_holder *h)
 {
     char all[LINE_SIZE_BYTES], most[LINE_SIZE_BYTES];
-    fprintf(to, "; %s %s in use, most by %s (%s)", when, line_size(all, h->all_bytes), h->path, line_size(most, h->bytes));
+    fprintf(to, "%s %s in use, most by %s (%s)", when, line_size(all, h->all_bytes), h->path, line_size(most, h->bytes));
+}
+
+static void say_process(FILE *to, const char *name, pid_t pid)
+{
+    if (name[0])
+        line_name(to, name);
+    fprintf(to, name[0] ? " (process %d)" : "process %d", (int)pid);
+}
+
+/* The first process may only have started the one that the user is interested in. */
+static void say_others(FILE *to, const struct served *p)
+{
+    if (served_largest.pid && served_largest.pid != p->pid) {
+        fputs("; ", to);
+        say_process(to, served_largest.name, served_largest.pid);
+        say_holder(to, " had most of all processes: at its peak", &served_largest.peak);
+    }
+    if (served_other_malloc.pid) {
+        fputs("; ", to);
+        if (served_other_malloc.pid == p->pid)
+            fputs("it", to);
+        else
+            say_process(to, served_other_malloc.name, served_other_malloc.pid);
+        fputs(" has another malloc, and jespan does not see what that allocates", to);
+    }
 }
 
 /* Bounds may have removed the older ones. */
@@ -47,13 +72,13 @@ void end_line_say(const struct served *p, const struct ending *e)
     if (!to)
         return;
     fputs("jespan: ", to);
-    if (p->name[0])
-        line_name(to, p->name);
-    fprintf(to, p->name[0] ? " (process %d) %s" : "process %d %s", (int)p->pid, ending_text(how, e));
+    say_process(to, p->name, p->pid);
+    fprintf(to, " %s", ending_text(how, e));
     if (p->peak.all_bytes > 0) {
-        say_holder(to, "at its peak", &p->peak);
-        say_holder(to, "at last", &p->last);
+        say_holder(to, "; at its peak", &p->peak);
+        say_holder(to, "; at last", &p->last);
     }
+    say_others(to, p);
     if (served_dumps.n > 0)
         say_dumps(to, &served_dumps);
     fputc('\n', to);

@@ -14,6 +14,7 @@
 #include "base/compiler.h"
 #include "base/descriptor.h"
 #include "base/die.h"
+#include "base/mailbox.h"
 #include "base/number.h"
 #include "base/state_file.h"
 #include "conf/conf.h"
@@ -32,6 +33,7 @@
 #define FIRST_PAUSE_NS (2 * NS_PER_MS)   /* before the first attempts, and before the first readings */
 
 struct served_dumps served_dumps;
+struct served_one served_largest, served_other_malloc;
 static const struct exporter *exporter; /* NULL: it is missing */
 
 static uint64_t now_ns(void)
@@ -52,12 +54,14 @@ void served_boot(void)
 
 static void note_dump(struct served *p, enum dump_reason reason)
 {
-    served_dumps.n++;
-    served_dumps.processes += p->series.written == 1;
-    if (!p->is_first && served_dumps.last_pid && served_dumps.last_pid != p->pid)
+    struct served_dumps *d = &served_dumps;
+    d->n++;
+    d->processes += p->series.written == 1;
+    if (d->last_pid && d->last_pid != p->pid && p->peak.all_bytes <= d->last_peak_bytes)
         return;
-    served_dumps.last_pid = p->pid;
-    dump_series_last_path(&p->series, reason, served_dumps.last, sizeof served_dumps.last);
+    d->last_pid = p->pid;
+    d->last_peak_bytes = p->peak.all_bytes;
+    dump_series_last_path(&p->series, reason, d->last, sizeof d->last);
 }
 
 bool served_write_dump(struct served *p, const struct snapshot *s, enum dump_reason reason, const char *note)
@@ -100,6 +104,13 @@ static bool wants_last(const struct served *p, const struct ending *e)
     return conf.dump_dir[0] && (conf.dump_at_exit || (e && e->signal)) && (executes ? is_long : has_lived(p) || is_chosen(p));
 }
 
+static void note_one(struct served_one *one, const struct served *p)
+{
+    one->pid = p->pid;
+    memcpy(one->name, p->name, sizeof one->name);
+    one->peak = p->peak;
+}
+
 /* For the line at the end. */
 static void note_holders(struct served *p, const struct snapshot *s)
 {
@@ -107,6 +118,19 @@ static void note_holders(struct served *p, const struct snapshot *s)
     line_find_holder(&p->last, s, false);
     if (snapshot_peak_bytes(s) >= p->peak.all_bytes)
         line_find_holder(&p->peak, s, true);
+    if (p->peak.all_bytes > served_largest.peak.all_bytes)
+        note_one(&served_largest, p);
+}
+
+/* Until the program has started and has said so, since the name is looked for in its memory each time. */
+static void note_other_malloc(struct served *p)
+{
+    struct mailbox_answer answer;
+    if (p->has_malloc_known || readings_get(p->readings, "spans.stats.other_malloc", &answer) != 0)
+        return;
+    p->has_malloc_known = answer.value || now_ns() - p->began_ns >= READ_EVERY_NS;
+    if (answer.value && !served_other_malloc.pid)
+        note_one(&served_other_malloc, p);
 }
 
 static enum dump_reason reason_of(const struct ending *e)
@@ -199,7 +223,7 @@ static void begin_program(struct served *p, const char name[SERVICE_NAME_BYTES])
 {
     if (name[0])
         memcpy(p->name, name, SERVICE_NAME_BYTES);
-    p->was_read = false;
+    p->was_read = p->has_malloc_known = false;
     p->peak = p->last = (struct line_holder){.all_bytes = 0};
     uint64_t began_ns = page_is_of(p->slot, p->pid) ? load_relaxed(&p->slot->began_ns) : 0;
     p->began_ns = began_ns ? began_ns : now_ns();
@@ -280,6 +304,7 @@ void served_note_figures(struct served *p, struct snapshot *s)
 {
     watched_look(p, s);
     note_holders(p, s);
+    note_other_malloc(p);
 }
 
 /* Once for all processes. */

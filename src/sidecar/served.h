@@ -31,6 +31,7 @@ struct served {
     struct line_holder peak, last;
     struct watched *watched; /* NULL: nothing is watched for */
     struct event_dumps *event_dumps; /* NULL: no events are watched for */
+    bool has_malloc_known; /* whether its malloc is ours was looked at */
     bool was_read;         /* once at least; it may have had nothing in use */
     bool has_said_goodbye; /* nothing more is to be done before it ends */
     bool was_read_last;    /* when it said so: its last dump is written */
@@ -41,10 +42,20 @@ struct served {
 /* The dumps of all processes together. */
 struct served_dumps {
     uint64_t n, processes;
-    char last[4096]; /* the path of the last dump, of the first process if it has one; "": none */
+    char last[4096]; /* the path of the last dump, of the process that had most of those with dumps; "": none */
     pid_t last_pid;
+    uint64_t last_peak_bytes; /* what this process had in use at its peak */
 };
 extern struct served_dumps served_dumps;
+
+/* A process that may have ended. */
+struct served_one {
+    pid_t pid; /* 0: there is none */
+    char name[SERVICE_NAME_BYTES];
+    struct line_holder peak;
+};
+extern struct served_one served_largest; /* the one that had most in use at its peak */
+extern struct served_one served_other_malloc; /* the first one whose malloc is not ours */
 
 /* Writes the next numbered dump of the process. The snapshot is shown with the note. Returns whether there is one. */
 bool served_write_dump(struct served *p, const struct snapshot *s, enum dump_reason reason, const char *note);

@@ -102,8 +102,8 @@ int main(int argc, char **argv) { if (argc > 1 && fork() == 0) execv(argv[1], ar
 END
     "$JESPAN_CMD" run --dump-dir by_static --interval 0 -- ./static "$program" status 0 2> static.err
     await grep -q '; next: jespan report' static.err || fail_with "no line of a static program" static.err
-    equal "a static program" "$(sed '/^jespan: warning: /d; s/process [0-9]*/process N/; s/ in .*//' static.err)" \
-        "jespan: process N ended with status 0; 1 dump is"
+    equal "a static program" "$(sed '/^jespan: warning: /d; s/process [0-9]*/process N/g; s/ in use, .*//' static.err)" \
+        "jespan: process N ended with status 0; sidecar_program (process N) had most of all processes: at its peak 32 B"
 }
 
 # A child executes a program when the first program has ended. The pipe is open until the child's program ends.
