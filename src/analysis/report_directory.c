@@ -9,7 +9,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "console/command.h"
 #include "report.h"
+#include "report/dump_dir.h"
 
 /* --- Times ---------------------------------------------------------------------------------------------------------- */
 
@@ -102,8 +104,25 @@ static bool read_candidate(struct candidate *candidate, DIR *directory, const ch
     return true;
 }
 
-/* Finds the newest file whose name fits. *any: some file does. Returns NULL or an errno in words. */
-static const char *find_newest(struct candidate *best, bool *any, const char *directory, const char *pattern, int64_t limit)
+/* What the names in a directory say. */
+struct found {
+    bool any;     /* there is such a file */
+    bool several; /* and of more than one process */
+    uint64_t pid; /* of one of them; 0: none */
+};
+
+static void note_process(struct found *found, const char *name)
+{
+    struct dump_name dump;
+    found->any = true;
+    if (!dump_name_parse(&dump, name))
+        return;
+    found->several |= found->pid && found->pid != dump.pid;
+    found->pid = dump.pid;
+}
+
+/* Finds the newest file whose name fits. Returns NULL or an errno in words. */
+static const char *find_newest(struct candidate *best, struct found *found, const char *directory, const char *pattern, int64_t limit)
 {
     struct candidate candidate;
     DIR *open = opendir(directory);
@@ -112,7 +131,7 @@ static const char *find_newest(struct candidate *best, bool *any, const char *di
     for (struct dirent *entry; (entry = readdir(open));) {
         if (fnmatch(pattern, entry->d_name, 0) != 0 || !read_candidate(&candidate, open, entry->d_name))
             continue;
-        *any = true;
+        note_process(found, candidate.name);
         if (candidate.time.tv_sec <= limit && (best->name[0] == '\0' || is_newer(&candidate, best)))
             *best = candidate;
     }
@@ -124,17 +143,19 @@ const char *report_directory_find(char *path, size_t bytes, const char *director
 {
     struct candidate best = {.name = ""};
     int64_t limit = INT64_MAX;
-    bool any = false;
+    struct found found = {.any = false};
     if (source->at && !report_time_read(source->at, &limit))
         return "--at: this is not a time such as 12:04, '2026-11-24 12:04:30', -10m or @1789000000";
-    const char *reason = source->peak ? find_newest(&best, &any, directory, "heap.*.peak.pb.gz", limit) : NULL;
+    const char *reason = source->peak ? find_newest(&best, &found, directory, "heap.*.peak.pb.gz", limit) : NULL;
     if (!reason && best.name[0] == '\0')
-        reason = find_newest(&best, &any, directory, source->time ? "time.*.pb.gz" : "heap.*.pb.gz", limit);
+        reason = find_newest(&best, &found, directory, source->time ? "time.*.pb.gz" : "heap.*.pb.gz", limit);
     if (reason)
         return reason;
     if (best.name[0] == '\0')
-        return any ? "all dumps in the directory are younger" : "there is no dump in the directory";
+        return found.any ? "all dumps in the directory are younger" : "there is no dump in the directory";
     if ((size_t)snprintf(path, bytes, "%s/%s", directory, best.name) >= bytes)
         return strerror(ENAMETOOLONG);
+    if (found.several)
+        cmd_note("'%s' has dumps of several processes; this is the newest, %s. Name a file to see another process", directory, best.name);
     return NULL;
 }

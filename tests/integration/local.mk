@@ -107,6 +107,7 @@ all_dump_script_tests += \
 	%D%/report_text.sh \
 	%D%/rss.sh \
 	%D%/run_options.sh \
+	%D%/run_end_line.sh \
 	%D%/run_programs.sh \
 	%D%/sandbox.sh \
 	%D%/sidecar.sh \

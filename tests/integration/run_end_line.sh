@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# The line that `jespan run` prints at the end, where the first process is not the one that matters, and reports of their directory.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+# shellcheck source=tests/support/command.sh
+. "$top_srcdir/tests/support/command.sh"
+
+library=$JESPAN_LIB
+unset JESPAN_LIB
+
+cat > "$scratch/own.c" << 'END'
+#include <stddef.h>
+static _Alignas(16) char room[1 << 20];
+static size_t used;
+void *malloc(size_t n) { return &room[(used += (n + 15) & ~(size_t)15) - ((n + 15) & ~(size_t)15)]; }
+void free(void *p) { (void)p; }
+int main(void) { return !malloc(100); }
+END
+$CC -fno-builtin -rdynamic -o "$scratch/own" "$scratch/own.c" || fail "own.c cannot be compiled"
+cat > "$scratch/large.c" << 'END'
+#include <stdlib.h>
+#include <string.h>
+int main(void) { char *p = malloc(8000000); return p ? memset(p, 1, 8000000), p[5] != 1 : 2; }
+END
+$CC -fno-builtin -o "$scratch/large" "$scratch/large.c" || fail "large.c cannot be compiled"
+
+# run DIRECTORY PROGRAM…: with dumps of programs however short they are. The line comes after the program has ended.
+run() {
+    local directory=$1
+    shift
+    status=0
+    "$JESPAN_CMD" run --lib "$library" --interval 0 --dump-dir "$scratch/$directory" -- "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
+    await grep -q "; next: " "$scratch/err" || fail_with "run $directory $*: no line at the end" "$scratch/err"
+}
+
+test_largest_process() {
+    local large
+    run wrapped sh -c "'$scratch/large'; exit 7"
+    says "a wrapper" 7 "jespan: sh (process *) ended with status 7; at its peak *iB in use, *; large (process *) had most of all processes: at its \
+peak 8.0 MiB in use, most by thread:large (8.0 MiB); 2 dumps of 2 processes are in $scratch/wrapped; next: jespan report *"
+    large=$(sed -n 's/.*; large (process \([0-9]*\)).*/\1/p' "$scratch/err")
+    says "its next command" 7 "*; next: jespan report $scratch/wrapped/heap.$large.1.pb.gz"
+    jespan report "$scratch/wrapped"
+    says "a directory of two processes" 0 "jespan: note: '$scratch/wrapped' has dumps of several processes; this is the newest, \
+heap.*.1.pb.gz. Name a file to see another process"
+    jespan report --json "$scratch/wrapped/heap.$large.1.pb.gz"
+    says "its file" 0 ""
+}
+
+test_only_process() {
+    run alone "$scratch/large"
+    says "one process" 0 "jespan: large (process *) ended with status 0; at its peak 8.0 MiB in use, *; at last *; 1 dump is in *"
+    says "one process" 0 "*; at last 8.0 MiB in use, most by thread:large ?8.0 MiB); 1 dump is in *"
+    jespan report "$scratch/alone"
+    says "a directory of one process" 0 ""
+}
+
+test_other_malloc() {
+    run other "$scratch/own"
+    says "a malloc of its own" 0 "jespan: own (process *) ended with status 0; *it has another malloc, and jespan does not see what that allocates; *"
+    run wrapped_other sh -c "'$scratch/own'; '$scratch/own'; exit 0"
+    says "a malloc of its own, in a wrapper" 0 "jespan: sh (process *) ended with status 0; at its peak *; own (process *) has another malloc, \
+and jespan does not see what that allocates; 3 dumps of 3 processes are in *"
+}
+
+test_largest_process
+test_only_process
+test_other_malloc
+finish
