@@ -14,6 +14,7 @@
 #include "console/output.h"
 #include "exporters/http_page.h"
 #include "html.h"
+#include "profile/allocators.h"
 
 #define MAX_DUMPS_BYTES (19u << 20) /* of the dumps in the page; beyond that, moments are left out */
 
@@ -145,7 +146,7 @@ static int run(int argc, char **argv)
 {
     const char *path = NULL;
     bool calls = false;
-    const struct cmd_option rows[] = {{"output", 'o', .text = &path}, {"calls", .on = &calls}, {0}};
+    const struct cmd_option rows[] = {{"output", 'o', .text = &path}, {"calls", .on = &calls}, {"allocator", .read = allocators_read}, {0}};
     int status = cmd_options(argc, argv, rows, OPTIONS_ANYWHERE);
     if (status != OPTIONS_READ)
         return status;
@@ -164,7 +165,7 @@ const struct command command_html = {
     .name = "html",
     .summary = "write dumps as a page with flame graph and history",
     .usage =
-        "usage: jespan html [--calls] -o PAGE.html FILE.pb.gz…\n"
+        "usage: jespan html [OPTION…] -o PAGE.html FILE.pb.gz…\n"
         "\n"
         "Writes a page in one file that any browser opens from disk, without a network:\n"
         "a table, a flame graph, an icicle and a history of the dumps' spans, the\n"
@@ -173,6 +174,7 @@ const struct command command_html = {
         "\n"
         "  -o, --output PAGE  the page's name; - is standard output\n"
         "  --calls            the calls of 'jespan run --stacks' too, below the spans\n"
+        "  --allocator NAME   as in 'jespan report'\n"
         "\n"
         "If the dumps take more than 19 MiB, the page has every second one of them, or\n"
         "every fourth, and so on. The last dump is always there.\n"

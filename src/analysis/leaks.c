@@ -11,6 +11,7 @@
 #include "console/options.h"
 #include "console/text.h"
 #include "leaks.h"
+#include "profile/allocators.h"
 #include "report.h"
 
 #define MAX_CONTEXTS 5 /* shown of a leak */
@@ -269,6 +270,7 @@ static int read_options(struct options *options, int argc, char **argv)
         {"at", .text = &options->source.at},
         {"outlived", .on = &options->source.outlived},
         {"top", .count = &options->top},
+        {"allocator", .read = allocators_read},
         {"all-frames", .on = &options->all_frames},
         {0},
     };
@@ -333,6 +335,8 @@ const struct command command_leaks = {
         "  --min-bytes N        only stacks that have so many bytes in use, as 500K\n"
         "  --top N              the first N stacks; 0: all (default: 20 on a terminal, else\n"
         "                       all)\n"
+        "  --allocator NAME     a function that allocates for its callers, as xmalloc does: it is\n"
+        "                       left out; 'pool_*' is all of these names. May be repeated\n"
         "  --all-frames         also frames of the allocator and of libc's start\n"
         "\n"
         "Exit status: 0, or that of --error-exitcode; 1 the output could not be written; 2\n"

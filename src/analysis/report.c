@@ -16,6 +16,7 @@
 #include "console/command.h"
 #include "console/options.h"
 #include "console/text.h"
+#include "profile/allocators.h"
 #include "report.h"
 
 #define FILE_COLUMNS 120 /* if the output is no terminal */
@@ -89,6 +90,8 @@ static int read_options(struct report_options *options, struct words *words, int
         {"columns", .text = &options->wanted},
         {"tree", .on = &options->tree},
         {"stacks", .choice = &words->source.frames, .chosen = REPORT_CALLS},
+        {"allocator", .read = allocators_read},
+        {"all-frames", .on = &words->source.all_frames},
         {"diff", .on = &words->diff},
         {"inclusive", .on = &words->query.inclusive},
         {"exact", .on = &options->exact},
@@ -282,6 +285,9 @@ const struct command command_report = {
         "               stacks ('jespan run --stacks'). With --tree it is a call tree\n"
         "  --by KEY     with stacks: a row for each function, line, file or library: all\n"
         "               that it and its callees allocated, and alone (OWN)\n"
+        "  --allocator NAME  a function that allocates for its callers, as xmalloc does: it\n"
+        "               is left out; 'pool_*' is all of these names. May be repeated\n"
+        "  --all-frames also functions of the allocator and of libc's start\n"
         "  --tree       contexts below each other, each with all below it, and alone (OWN)\n"
         "  --inclusive  each row with all contexts below it\n"
         "  --diff       what has grown and what has shrunk from OLD to NEW, and how much\n"

@@ -86,12 +86,14 @@ uint64_t report_location_hash(const struct report_input *input, uint64_t id)
 /* --- Reading -------------------------------------------------------------------------------------------------------- */
 
 /* Calls get names before they are hashed. */
-static int read_frames(struct report_input *input, enum report_frames frames, bool quiet)
+static int read_frames(struct report_input *input, const struct report_source *source, bool quiet)
 {
+    enum report_frames frames = source->frames;
     int error = frames != REPORT_SPANS ? symbolize_profile(&input->profile, input->pid, quiet) : 0;
     if (error != 0 || frames == REPORT_LOCATIONS)
         return error;
-    error = profile_frames_set(&input->profile, frames == REPORT_CALLS ? PROFILE_CALLS : PROFILE_SPANS);
+    enum profile_frames_kind calls = source->all_frames ? PROFILE_ALL_CALLS : PROFILE_CALLS;
+    error = profile_frames_set(&input->profile, frames == REPORT_CALLS ? calls : PROFILE_SPANS);
     bool is_time = input->profile.kind == PROFILE_TIME; /* times are never of calls */
     if (error == 0 && frames == REPORT_CALLS && !quiet && !is_time && !profile_frames_has_calls(&input->profile))
         cmd_warning("%s has no stacks; start the program with 'jespan run --stacks'", input->name);
@@ -104,7 +106,7 @@ const char *report_input_read_descriptor(struct report_input *input, int fd, con
     const char *reason = profile_read_descriptor(&input->profile, fd, most == 0 ? SIZE_MAX : most);
     if (reason)
         return reason;
-    int error = read_frames(input, source->frames, quiet);
+    int error = read_frames(input, source, quiet);
     if (error == 0)
         error = hash_strings(input);
     if (error == 0)

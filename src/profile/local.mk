@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 report_sources += \
+	%D%/allocators.c %D%/allocators.h \
 	%D%/hash.c %D%/hash.h \
 	%D%/profile.c %D%/profile.h \
 	%D%/profile_edit.c \

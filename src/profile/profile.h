@@ -116,9 +116,10 @@ int profile_write(const struct profile *profile, int fd);
 enum profile_frames_kind {
     PROFILE_SPANS, /* without the calls below the spans; a profile that is not jespan's keeps all */
     PROFILE_CALLS, /* inlined functions are locations of their own; the allocator and libc's start are left out */
+    PROFILE_ALL_CALLS, /* the same, and nothing is left out */
 };
 
-/* From now on profile_sample() returns such samples. For PROFILE_CALLS the profile should have names. Returns 0 or -ENOMEM. */
+/* From now on profile_sample() returns such samples. Where calls are read, the profile should have names. Returns 0 or -ENOMEM. */
 int profile_frames_set(struct profile *profile, enum profile_frames_kind kind);
 
 /* Whether any location is a call. Only after profile_frames_set(). */

@@ -129,7 +129,7 @@ int profile_frames_set(struct profile *profile, enum profile_frames_kind kind)
     frames->n_places = n;
     for (size_t i = 0; i < n; i++)
         frames->places[i].is_call = profile_frames_is_call(profile, profile->parts->location[i]->id);
-    return kind == PROFILE_CALLS ? split_inlined(profile, frames) : 0;
+    return kind != PROFILE_SPANS ? split_inlined(profile, frames) : 0;
 }
 
 bool profile_frames_has_calls(const struct profile *profile)
@@ -247,10 +247,10 @@ int profile_frames_apply(struct profile *profile, JespanPprof__Sample *sample)
         n_calls--;
     if (n_calls == 0)
         return 0;
-    if (frames->kind == PROFILE_CALLS) {
+    if (frames->kind != PROFILE_SPANS)
         error = read_calls(profile, sample, n_calls, &n);
+    if (frames->kind == PROFILE_CALLS)
         leave_out(profile, &n);
-    }
     for (size_t i = n_calls; i < sample->n_location_id && error == 0; i++)
         error = add_id(frames, &n, sample->location_id[i]);
     return error == 0 ? profile_sample_set_locations(profile, sample, frames->ids, n) : error;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "allocators.h"
 #include "console/text.h"
 #include "hash.h"
 #include "symbolize.h"
@@ -157,18 +158,11 @@ static bool is_one_of(ProtobufCBinaryData string, const char *const *texts, size
     return false;
 }
 
-/* Functions that allocate for their caller: those of jespan itself, malloc's family, and C++'s operators. */
+/* All functions of jespan itself allocate for their caller. */
 bool stack_names_allocator(ProtobufCBinaryData name, ProtobufCBinaryData library)
 {
-    static const char *const names[] = {"malloc", "calloc", "realloc", "reallocarray", "memalign", "posix_memalign", "aligned_alloc",
-                                        "valloc", "pvalloc", "strdup", "strndup", "mallocx", "rallocx"};
-    bool found = begins_with(name, "operator new") || begins_with(name, "_Znw") || begins_with(name, "_Zna")
-        || begins_with(name, "__gnu_cxx::new_allocator") || begins_with(name, "std::__new_allocator")
-        || begins_with(name, "alloc::alloc::") || begins_with(name, "<alloc::alloc::") || begins_with(name, "__rust_alloc")
-        || begins_with(name, "__rust_realloc") || begins_with(name, "__rdl_") || begins_with(name, "alloc::raw_vec::")
-        || begins_with(name, "<alloc::raw_vec::") || begins_with(name, "std::allocator_traits<") || begins_with(name, "std::allocator<");
-    return found || is_one_of(name, names, sizeof names / sizeof names[0]) || ends_with(library, "/libjespan.so")
-        || ends_with(library, "/libjespan.so.0") || ends_with(library, "/libjespan.so.0.0.0");
+    return allocators_have(name) || ends_with(library, "/libjespan.so") || ends_with(library, "/libjespan.so.0")
+        || ends_with(library, "/libjespan.so.0.0.0");
 }
 
 bool stack_is_allocator(const struct profile *profile, const struct stack_call *call)

@@ -54,6 +54,71 @@ smaller than --min-bytes: 600 B in 6 objects of 6 stacks"
     done
 }
 
+# Functions that allocate for their callers, of well-known libraries and of the user.
+test_allocators() {
+    local name
+    cat > wrapped.cc << 'END'
+#include <execinfo.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <fcntl.h>
+#include <unistd.h>
+#define WRAPS(type, name, next) extern "C" __attribute__((noipa)) type *name(size_t n) { type *p = next; asm("" : : "r"(p)); return p; }
+static void *print(size_t n)
+{
+    void *frames[64];
+    int count = backtrace(frames, 64);
+    printf("sample %zu - -", n);
+    for (int i = 1; i < count; i++)
+        printf(" %lx", (unsigned long)frames[i]);
+    puts("");
+    return frames[1];
+}
+struct os { static __attribute__((noipa)) void *malloc(size_t n) { void *p = print(n); asm("" : : "r"(p)); return p; } };
+WRAPS(void, zmalloc_usable, print(n))
+WRAPS(void, zmalloc, zmalloc_usable(n))
+WRAPS(void, pool_get, os::malloc(n))
+WRAPS(void, zebra, zmalloc(n))
+WRAPS(void, caller, pool_get(n))
+int main(void)
+{
+    char line[4096];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps))
+        printf("map %s", line);
+    zebra(100);
+    caller(300);
+    return !zmalloc(500);
+}
+END
+    g++ -g -O1 -fno-inline -o wrapped wrapped.cc || fail "wrapped.cc cannot be compiled"
+    ./wrapped > wrapped.lines
+    "$top_builddir/tests/support/make_stacks" < wrapped.lines > wrapped.profile
+    # innermost OPTION…: the functions in which the stacks begin, the one with most bytes first
+    innermost() {
+        jespan leaks "$@" wrapped.profile
+        sed -n '/^    in /{n; s/^ *\(.*\)  .*/\1/p}' out | tr '\n' ' '
+    }
+    equal "functions of libraries" "$(innermost)" "main pool_get zebra "
+    equal "--allocator" "$(innermost --allocator pool_get)" "main caller zebra "
+    equal "--allocator, several" "$(innermost --allocator 'pool_*' --allocator zebr)" "main caller zebra "
+    equal "--allocator, all functions" "$(innermost --allocator '*')" "zmalloc_usable os::malloc(unsigned long) zmalloc_usable "
+    equal "--all-frames" "$(innermost --all-frames)" "zmalloc_usable os::malloc(unsigned long) zmalloc_usable "
+    jespan report --by function --csv --allocator pool_get wrapped.profile
+    for name in zmalloc pool_get os::malloc; do
+        ! grep -q "$name" out || fail_with "--by function: $name" out
+    done
+    jespan report --by function --csv --all-frames wrapped.profile
+    for name in zmalloc pool_get os::malloc _start; do
+        grep -q "$name" out || fail_with "--by function --all-frames: no $name" out
+    done
+    jespan report --allocator "" wrapped.profile
+    says "--allocator without a name" 2 "jespan: --allocator: there is no name"
+    echo 'leak:^zmalloc$' > supp
+    jespan leaks --suppressions supp wrapped.profile
+    equal "a suppression of such a function" "$(tail -n 2 out | head -n 1)" "suppressed: 600 B in 2 objects of 2 stacks"
+}
+
 test_suppressions() {
     printf '# comment\n\n  leak:shop::*inner \r\nleak:^recurse\nleak:nothing like it\n' > supp
     jespan leaks --suppressions supp --error-exitcode 9 profile
@@ -305,6 +370,7 @@ NAMES
 }
 
 test_text
+test_allocators
 test_rust_names
 test_suppressions
 test_usage
