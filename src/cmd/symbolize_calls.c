@@ -18,7 +18,7 @@
 #include "base/array.h"
 #include "console/command.h"
 #include "console/text.h"
-#include "profile/stack.h"
+#include "profile/roles.h"
 #include "profile/symbolize.h"
 #include "sidecar/call_names.h"
 #include "symbols/symbols.h"
@@ -50,15 +50,10 @@ static ProtobufCBinaryData text_of(const char *text)
     return (ProtobufCBinaryData){strlen(text), (uint8_t *)(uintptr_t)text};
 }
 
-static enum service_role role_of(const struct symbols_frame *frame, const char *path)
+static enum service_role role_in(const struct symbols_frame *frame, const char *path)
 {
-    ProtobufCBinaryData name = text_of(frame->name);
-    return stack_names_allocator(name, text_of(path)) ? SERVICE_ALLOCATES
-           : stack_names_start(name)                  ? SERVICE_STARTS
-           : stack_names_script(text_of(frame->system)) ? SERVICE_SCRIPT
-           : stack_names_carrier(name)                ? SERVICE_CARRIES
-           : name.len                                 ? SERVICE_OTHER
-                                                      : SERVICE_UNNAMED;
+    const struct role_names names = {text_of(frame->name), text_of(frame->system), text_of(path)};
+    return role_of(&names);
 }
 
 static void send_function(const struct symbols_frame *frame, const char *path)
@@ -69,7 +64,7 @@ static void send_function(const struct symbols_frame *frame, const char *path)
     short_name(name, WANTED_NAME_BYTES);
     symbolize_clean(name);
     symbolize_clean(file);
-    struct call_names_function head = {frame->line, role_of(frame, path), (uint32_t)strnlen(name, CALL_NAMES_TEXT_BYTES - 1),
+    struct call_names_function head = {frame->line, role_in(frame, path), (uint32_t)strnlen(name, CALL_NAMES_TEXT_BYTES - 1),
                                        (uint32_t)strnlen(file, CALL_NAMES_TEXT_BYTES - 1)};
     fwrite(&head, sizeof head, 1, stdout);
     fwrite(name, 1, head.name_bytes, stdout);

@@ -7,6 +7,7 @@ report_sources += \
 	%D%/profile_fields.c %D%/profile_fields.h \
 	%D%/profile_frames.c \
 	%D%/profile_sample.c \
+	%D%/roles.c %D%/roles.h \
 	%D%/stack.c %D%/stack.h \
 	%D%/symbolize.c %D%/symbolize.h \
 	%D%/wire.h

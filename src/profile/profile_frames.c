@@ -178,64 +178,21 @@ static int read_calls(struct profile *profile, const JespanPprof__Sample *sample
     return error;
 }
 
-static bool is_start(const struct profile *profile, uint64_t id)
+static bool has_role(const void *data, size_t i, enum service_role role)
 {
-    struct stack_call call = stack_outermost(profile_location(profile, id));
-    return stack_is_start(profile, &call);
+    const struct profile *profile = data;
+    struct stack_call call = stack_outermost(profile_location(profile, profile->frames->ids[i]));
+    return stack_has_role(profile, &call, role);
 }
 
-static bool is_unnamed(const struct profile *profile, uint64_t id)
-{
-    struct stack_call call = stack_outermost(profile_location(profile, id));
-    return stack_is_unnamed(profile, &call);
-}
-
-static bool is_allocator(const struct profile *profile, uint64_t id)
-{
-    struct stack_call call = stack_outermost(profile_location(profile, id));
-    return stack_is_allocator(profile, &call);
-}
-
-static bool is_script(const struct profile *profile, uint64_t id)
-{
-    struct stack_call call = stack_outermost(profile_location(profile, id));
-    return stack_is_script(profile, &call);
-}
-
-static bool is_carrier(const struct profile *profile, uint64_t id)
-{
-    struct stack_call call = stack_outermost(profile_location(profile, id));
-    return stack_is_carrier(profile, &call);
-}
-
-static void leave_out_carriers(const struct profile *profile, size_t *n)
-{
-    uint64_t *ids = profile->frames->ids;
-    size_t script = *n, kept = 0; /* as in stack.c */
-    while (script > 0 && !is_script(profile, ids[script - 1]))
-        script--;
-    for (size_t i = 0; i < *n; i++)
-        if (i >= script || !is_carrier(profile, ids[i]))
-            ids[kept++] = ids[i];
-    *n = kept;
-}
-
-/* Leaves out the allocator at the leaf end and libc's start at the other one, unless nothing else is there, and carriers. */
 static void leave_out(const struct profile *profile, size_t *n)
 {
-    uint64_t *ids = profile->frames->ids;
-    size_t first = 0, end = *n;
-    if (end > 1 && is_unnamed(profile, ids[end - 1]) && is_start(profile, ids[end - 2]))
-        end--; /* _start of a stripped program */
-    while (end > 0 && is_start(profile, ids[end - 1]))
-        end--;
-    while (first < end && is_allocator(profile, ids[first]))
-        first++;
-    if (first == end)
-        return;
-    memmove(ids, ids + first, (end - first) * sizeof *ids);
-    *n = end - first;
-    leave_out_carriers(profile, n);
+    struct role_stack roles = {.n = *n, .has = has_role, .data = profile};
+    role_find_shown(&roles);
+    *n = 0;
+    for (size_t i = roles.first; i < roles.end; i++)
+        if (role_shows(&roles, i))
+            profile->frames->ids[(*n)++] = profile->frames->ids[i];
 }
 
 int profile_frames_apply(struct profile *profile, JespanPprof__Sample *sample)

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "allocators.h"
 #include "console/text.h"
 #include "hash.h"
 #include "symbolize.h"
@@ -138,104 +137,32 @@ void stack_add_place(struct text *text, const struct profile *profile, const str
 
 /* --- Frames that are left out --------------------------------------------------------------------------------------------- */
 
-static bool begins_with(ProtobufCBinaryData string, const char *text)
+bool stack_has_role(const struct profile *profile, const struct stack_call *call, enum service_role role)
 {
-    size_t n = strlen(text);
-    return string.len >= n && memcmp(string.data, text, n) == 0;
+    const struct role_names names = {stack_function(profile, call), stack_system_name(profile, call), stack_library(profile, call)};
+    return role_is(&names, role);
 }
 
-static bool ends_with(ProtobufCBinaryData string, const char *text)
-{
-    size_t n = strlen(text);
-    return string.len >= n && memcmp(string.data + string.len - n, text, n) == 0;
-}
+struct frames {
+    const struct profile *profile;
+    const struct stack *stack;
+};
 
-static bool is_one_of(ProtobufCBinaryData string, const char *const *texts, size_t n)
+static bool has_role(const void *data, size_t i, enum service_role role)
 {
-    for (size_t i = 0; i < n; i++)
-        if (is_text(string, texts[i]))
-            return true;
-    return false;
-}
-
-/* All functions of jespan itself allocate for their caller. */
-bool stack_names_allocator(ProtobufCBinaryData name, ProtobufCBinaryData library)
-{
-    return allocators_have(name) || ends_with(library, "/libjespan.so") || ends_with(library, "/libjespan.so.0")
-        || ends_with(library, "/libjespan.so.0.0.0");
-}
-
-bool stack_is_allocator(const struct profile *profile, const struct stack_call *call)
-{
-    return stack_names_allocator(stack_function(profile, call), stack_library(profile, call));
-}
-
-bool stack_names_start(ProtobufCBinaryData name)
-{
-    static const char *const names[] = {"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_main@@GLIBC_2.34",
-                                        "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone", "__clone3",
-                                        "__GI___clone", "__GI___clone3"};
-    return is_one_of(name, names, sizeof names / sizeof names[0]);
-}
-
-bool stack_is_start(const struct profile *profile, const struct stack_call *call)
-{
-    return stack_names_start(stack_function(profile, call));
-}
-
-bool stack_is_unnamed(const struct profile *profile, const struct stack_call *call)
-{
-    return stack_function(profile, call).len == 0;
-}
-
-/* As CPython writes it to a perf map: src/symbols/symbols_map.c. */
-bool stack_names_script(ProtobufCBinaryData system_name)
-{
-    return begins_with(system_name, "py::");
-}
-
-bool stack_is_script(const struct profile *profile, const struct stack_call *call)
-{
-    return stack_names_script(stack_system_name(profile, call));
-}
-
-bool stack_names_carrier(ProtobufCBinaryData name)
-{
-    static const char *const names[] = {"py_trampoline_evaluator", "_PyEval_EvalFrameDefault", "_PyEval_EvalFrame", "_PyEval_Vector",
-                                        "_PyFunction_Vectorcall", "PyObject_Vectorcall", "_PyObject_VectorcallTstate"};
-    return is_one_of(name, names, sizeof names / sizeof names[0]);
-}
-
-bool stack_is_carrier(const struct profile *profile, const struct stack_call *call)
-{
-    return stack_names_carrier(stack_function(profile, call));
-}
-
-static void leave_out_carriers(struct stack *stack, const struct profile *profile)
-{
-    size_t script = stack->n, kept = 0; /* one more than the place of the outermost function of a script */
-    while (script > 0 && !stack_is_script(profile, &stack->frames[script - 1]))
-        script--;
-    for (size_t i = 0; i < stack->n; i++)
-        if (i >= script || !stack_is_carrier(profile, &stack->frames[i]))
-            stack->frames[kept++] = stack->frames[i];
-    stack->n = kept;
+    const struct frames *frames = data;
+    return stack_has_role(frames->profile, &frames->stack->frames[i], role);
 }
 
 static void leave_out(struct stack *stack, const struct profile *profile)
 {
-    size_t first = 0, end = stack->n;
-    if (end > 1 && stack_is_unnamed(profile, &stack->frames[end - 1]) && stack_is_start(profile, &stack->frames[end - 2]))
-        end--; /* _start of a stripped program */
-    while (end > 0 && stack_is_start(profile, &stack->frames[end - 1]))
-        end--;
-    while (first < end && stack_is_allocator(profile, &stack->frames[first]))
-        first++;
-    if (first == end)
-        return;
-    memmove(stack->frames, stack->frames + first, (end - first) * sizeof *stack->frames);
-    stack->n = end - first;
-    leave_out_carriers(stack, profile);
+    const struct frames frames = {profile, stack};
+    struct role_stack roles = {.n = stack->n, .has = has_role, .data = &frames};
+    role_find_shown(&roles);
+    stack->n = 0;
+    for (size_t i = roles.first; i < roles.end; i++)
+        if (role_shows(&roles, i))
+            stack->frames[stack->n++] = stack->frames[i];
 }
 
 /* --- Reading -------------------------------------------------------------------------------------------------------------- */

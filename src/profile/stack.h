@@ -12,6 +12,7 @@
 
 #include "console/text.h"
 #include "profile.h"
+#include "roles.h"
 
 /* A function at a place. `line` is NULL if the location has no names. */
 struct stack_call {
@@ -52,19 +53,8 @@ ProtobufCBinaryData stack_system_name(const struct profile *profile, const struc
 ProtobufCBinaryData stack_file(const struct profile *profile, const struct stack_call *call);
 ProtobufCBinaryData stack_library(const struct profile *profile, const struct stack_call *call);
 
-/* Functions that allocate for their callers, functions of libc that start a thread, and those without a name. */
-bool stack_is_allocator(const struct profile *profile, const struct stack_call *call);
-bool stack_is_start(const struct profile *profile, const struct stack_call *call);
-bool stack_names_allocator(ProtobufCBinaryData name, ProtobufCBinaryData library);
-bool stack_names_start(ProtobufCBinaryData name);
-bool stack_is_unnamed(const struct profile *profile, const struct stack_call *call);
-
-/* Functions of a script in Python, by their system names; and *carriers*: those of CPython that only lead from one such function to the
- * next one. */
-bool stack_is_script(const struct profile *profile, const struct stack_call *call);
-bool stack_is_carrier(const struct profile *profile, const struct stack_call *call);
-bool stack_names_script(ProtobufCBinaryData system_name);
-bool stack_names_carrier(ProtobufCBinaryData name);
+/* Whether the function has that role, which is not SERVICE_OTHER. */
+bool stack_has_role(const struct profile *profile, const struct stack_call *call, enum service_role role);
 
 /* Writes "library+0x1234", the library's file without its directories and the offset there, or "0x1234". `location` may be NULL. Returns
  * the bytes, without the NUL. */
