@@ -123,6 +123,8 @@ static const char *find_contradiction(const struct report_options *options, cons
         return words->diff ? "--peak and --diff cannot go together" : "--peak is for memory, and not for times";
     if (options->format == REPORT_FOLDED && (words->query.by || options->tree || words->query.inclusive || words->diff))
         return "--folded is for each path alone: it cannot go with --by, --tree, --inclusive or --diff";
+    if (words->source.all_frames && words->source.frames != REPORT_CALLS && !(words->query.by && words->query.by->of_calls))
+        return "--all-frames is for stacks: with --stacks, or --by function, line, file or library";
     if (words->source.frames == REPORT_CALLS && words->source.time)
         return "times have no stacks";
     if (words->source.frames == REPORT_CALLS && words->query.by && !words->query.by->of_calls)

@@ -168,8 +168,8 @@ const struct ctl_name ctl_stats_names[] = {
     {"limits", stat_limits, offsetof(struct limits_stats, limits)},
     {"limit_refusals", stat_limits, offsetof(struct limits_stats, refusals)},
     {"limits_lost", stat_limits, offsetof(struct limits_stats, lost)},
-    /* 1 if the program's `malloc` is not jespan's, so that jespan does not see what it allocates: the program has one of its own, as
-     * Chromium and Firefox do, or another library's comes first. Else 0 */
+    /* 1 if the program's `malloc` is not jespan's: the program has one of its own, as Chromium and Firefox do, or another library's comes
+     * first. Unless that calls jespan's, its memory is not seen. Else 0 */
     {"other_malloc", stat_value, .value = libc_malloc_is_others},
     /* dumps that this process wrote, none with a [sidecar](sidecar.md); dumps that failed; threads that have allocated
      * and have not ended */

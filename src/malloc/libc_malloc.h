@@ -14,7 +14,8 @@
  * kernel forbids it. */
 void libc_malloc_redirect(void);
 
-/* 1: the program's malloc is not ours, so we do not see what it allocates. 0: it is ours, or that was not called yet. */
+/* 1: the program's malloc is not ours, so we see what it allocates only if it calls ours. 0: it is ours, or libc_malloc_redirect() was not
+ * called yet. */
 uint64_t libc_malloc_is_others(void);
 
 #endif

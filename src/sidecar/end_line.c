@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "conf/conf.h"
@@ -23,6 +24,12 @@ static void say_process(FILE *to, const char *name, pid_t pid)
     fprintf(to, name[0] ? " (process %d)" : "process %d", (int)pid);
 }
 
+/* A malloc of the program's own may be one that calls ours. */
+static bool sees_nothing(const struct served_one *one)
+{
+    return one->pid && (one->peak.all_bytes == 0 || strcmp(one->peak.path, "(jespan)") == 0);
+}
+
 /* The first process may only have started the one that the user is interested in. */
 static void say_others(FILE *to, const struct served *p)
 {
@@ -31,7 +38,7 @@ static void say_others(FILE *to, const struct served *p)
         say_process(to, served_largest.name, served_largest.pid);
         say_holder(to, " had most of all processes: at its peak", &served_largest.peak);
     }
-    if (served_other_malloc.pid) {
+    if (sees_nothing(&served_other_malloc)) {
         fputs("; ", to);
         if (served_other_malloc.pid == p->pid)
             fputs("it", to);

@@ -126,6 +126,8 @@ static void note_holders(struct served *p, const struct snapshot *s)
 static void note_other_malloc(struct served *p)
 {
     struct mailbox_answer answer;
+    if (served_other_malloc.pid == p->pid)
+        served_other_malloc.peak = p->peak;
     if (p->has_malloc_known || readings_get(p->readings, "spans.stats.other_malloc", &answer) != 0)
         return;
     p->has_malloc_known = answer.value || now_ns() - p->began_ns >= READ_EVERY_NS;

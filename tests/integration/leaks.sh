@@ -112,6 +112,8 @@ END
     for name in zmalloc pool_get os::malloc _start; do
         grep -q "$name" out || fail_with "--by function --all-frames: no $name" out
     done
+    jespan report --all-frames wrapped.profile
+    says "--all-frames without stacks" 2 "jespan: --all-frames is for stacks: *"
     jespan report --allocator "" wrapped.profile
     says "--allocator without a name" 2 "jespan: --allocator: there is no name"
     echo 'leak:^zmalloc$' > supp

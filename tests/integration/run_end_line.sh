@@ -64,7 +64,25 @@ test_other_malloc() {
 and jespan does not see what that allocates; 3 dumps of 3 processes are in *"
 }
 
+# A malloc of the program's own that calls jespan's.
+test_wrapped_malloc() {
+    cat > "$scratch/calls.c" << 'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+void *malloc(size_t n) { void *(*next)(size_t) = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc"); return next(n); }
+void free(void *p) { void (*next)(void *) = (void (*)(void *))dlsym(RTLD_NEXT, "free"); next(p); }
+int main(void) { char *p = malloc(8000000); return p ? memset(p, 1, 8000000), p[5] != 1 : 2; }
+END
+    $CC -fno-builtin -rdynamic -o "$scratch/calls" "$scratch/calls.c" -ldl || fail "calls.c cannot be compiled"
+    run called "$scratch/calls"
+    says "a malloc that calls jespan's" 0 "jespan: calls (process *) ended with status 0; at its peak 8.0 MiB in use, *; at last 8.0 MiB in use, most by \
+thread:calls ?8.0 MiB); 1 dump is in *"
+}
+
 test_largest_process
 test_only_process
 test_other_malloc
+test_wrapped_malloc
 finish
