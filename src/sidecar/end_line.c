@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "stacks/stacks.h"
 
 static void say_holder(FILE *to, const char *when, const struct line_holder *h)
 {
@@ -48,6 +49,13 @@ static void say_others(FILE *to, const struct served *p)
     }
 }
 
+/* Who takes stacks wants to see lines of code, which a report by context does not have. */
+static const char *next_command(void)
+{
+    const char *names;
+    return stacks_mode_of(conf.stacks, &names) == STACKS_OFF ? "report" : "leaks";
+}
+
 /* Bounds may have removed the older ones. */
 static void say_dumps(FILE *to, const struct served_dumps *d)
 {
@@ -57,7 +65,7 @@ static void say_dumps(FILE *to, const struct served_dumps *d)
         fprintf(to, " of %llu processes", (unsigned long long)d->processes);
     fprintf(to, " %s ", d->n == 1 ? "is in" : is_bounded ? "were written, the newest are in" : "are in");
     line_path(to, conf.dump_dir);
-    fputs("; next: jespan report ", to);
+    fprintf(to, "; next: jespan %s ", next_command());
     line_path(to, d->last);
 }
 

@@ -25,12 +25,13 @@ int main(void) { char *p = malloc(8000000); return p ? memset(p, 1, 8000000), p[
 END
 $CC -fno-builtin -o "$scratch/large" "$scratch/large.c" || fail "large.c cannot be compiled"
 
-# run DIRECTORY PROGRAM…: with dumps of programs however short they are. The line comes after the program has ended.
+options=()
+# run DIRECTORY PROGRAM…: with `options`, and dumps of programs however short they are. The line comes after the program has ended.
 run() {
     local directory=$1
     shift
     status=0
-    "$JESPAN_CMD" run --lib "$library" --interval 0 --dump-dir "$scratch/$directory" -- "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
+    "$JESPAN_CMD" run --lib "$library" "${options[@]}" --interval 0 --dump-dir "$scratch/$directory" -- "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
     await grep -q "; next: " "$scratch/err" || fail_with "run $directory $*: no line at the end" "$scratch/err"
 }
 
@@ -54,6 +55,20 @@ test_only_process() {
     says "one process" 0 "*; at last 8.0 MiB in use, most by thread:large ?8.0 MiB); 1 dump is in *"
     jespan report "$scratch/alone"
     says "a directory of one process" 0 ""
+}
+
+# Its next command shows the stacks.
+test_stacks() {
+    options=(--stacks)
+    run stacks "$scratch/large"
+    says "--stacks" 0 "*; 1 dump is in *; next: jespan leaks $scratch/stacks/heap.*.1.pb.gz"
+    options=(--stacks --conf stacks:off)
+    run off "$scratch/large"
+    says "--stacks, and off" 0 "*; 1 dump is in *; next: jespan report *"
+    options=(--stacks='all@none')
+    run names "$scratch/large"
+    says "--stacks of names" 0 "*; next: jespan leaks *"
+    options=()
 }
 
 test_other_malloc() {
@@ -83,6 +98,7 @@ thread:calls ?8.0 MiB); 1 dump is in *"
 
 test_largest_process
 test_only_process
+test_stacks
 test_other_malloc
 test_wrapped_malloc
 finish
