@@ -25,7 +25,8 @@ tests_stress_oracle_new_SOURCES = %D%/oracle_new.cc
 
 if HAVE_CXX
 stress_tests += %D%/regions_mix
-tests_stress_regions_mix_SOURCES = %D%/regions_mix.cc
+tests_stress_regions_mix_SOURCES = %D%/regions_mix.cc %D%/regions_mix.h %D%/regions_mix_checks.cc %D%/regions_mix_objects.cc \
+	%D%/regions_mix_worker.cc
 endif
 
 all_load_tests += \
