@@ -12,6 +12,7 @@ test_support += \
 	%D%/command.sh \
 	%D%/complaints.h \
 	%D%/ctl.h \
+	%D%/dump_parts.h \
 	%D%/failing_malloc.h \
 	%D%/dumps.sh \
 	%D%/entered.h \

@@ -64,6 +64,8 @@ unit_tests += \
 	%D%/snapshot/test_view_interrupted \
 	%D%/report/test_alerts \
 	%D%/report/test_dump \
+	%D%/report/test_dump_dir \
+	%D%/report/test_dump_special \
 	%D%/report/test_limit_events \
 	%D%/report/test_oom_forecast \
 	%D%/report/test_reporter_tell \
