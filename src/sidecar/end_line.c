@@ -66,7 +66,7 @@ static void say_dumps(FILE *to, const struct served_dumps *d)
     fprintf(to, " %s ", d->n == 1 ? "is in" : is_bounded ? "were written, the newest are in" : "are in");
     line_path(to, conf.dump_dir);
     fprintf(to, "; next: jespan %s ", next_command());
-    line_path(to, d->last);
+    line_path(to, access(d->last, F_OK) == 0 ? d->last : conf.dump_dir); /* it may be one of those */
 }
 
 void end_line_say_unread(const struct served *p, const struct ending *e)

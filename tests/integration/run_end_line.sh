@@ -79,6 +79,15 @@ test_other_malloc() {
 and jespan does not see what that allocates; 3 dumps of 3 processes are in *"
 }
 
+# With a bound for the directory, the dump of that process may be gone: its newest dump is the shell's.
+test_removed_dump() {
+    options=(--dir-files 1)
+    run bounded sh -c "'$scratch/large'; exit 0"
+    says "a dump that was removed" 0 "*; large (process *) had most of all processes: *; 2 dumps of 2 processes were written, the newest are in \
+$scratch/bounded; next: jespan report $scratch/bounded"
+    options=()
+}
+
 # A malloc of the program's own that calls jespan's.
 test_wrapped_malloc() {
     cat > "$scratch/calls.c" << 'END'
@@ -101,4 +110,5 @@ test_only_process
 test_stacks
 test_other_malloc
 test_wrapped_malloc
+test_removed_dump
 finish
