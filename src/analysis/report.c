@@ -289,7 +289,7 @@ const struct command command_report = {
         "               that it and its callees allocated, and alone (OWN)\n"
         "  --allocator NAME  a function that allocates for its callers, as xmalloc does: it\n"
         "               is left out; 'pool_*' is all of these names. May be repeated\n"
-        "  --all-frames also functions of the allocator and of libc's start\n"
+        "  --all-frames  also functions of the allocator and of libc's start\n"
         "  --tree       contexts below each other, each with all below it, and alone (OWN)\n"
         "  --inclusive  each row with all contexts below it\n"
         "  --diff       what has grown and what has shrunk from OLD to NEW, and how much\n"
