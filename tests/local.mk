@@ -135,6 +135,11 @@ test-programs: $(BUILT_SOURCES)
 # keeps them from what a test depends on.
 own_core_objects = $(own_core_programs:=.$(OBJEXT))
 interposed_objects = $(interposed_tests:=.$(OBJEXT))
+if SANITIZER
+own_core_objects += $(stress_parts:=.$(OBJEXT))
+else
+interposed_objects += $(stress_parts:=.$(OBJEXT))
+endif
 $(own_core_objects): private AM_CPPFLAGS += $(test_cppflags) -DJESPAN_NO_INTERPOSE $(CMOCKA_CFLAGS)
 $(own_core_objects) $(own_core_programs): private AM_CFLAGS += $(SANITIZER_CFLAGS)
 $(own_core_objects) $(own_core_programs): private AM_CXXFLAGS += $(SANITIZER_CFLAGS)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+stress_parts = # of programs of several files, the other files without their endings
 stress_tests += \
 	%D%/alert_callback \
 	%D%/arenas \
@@ -27,6 +28,7 @@ if HAVE_CXX
 stress_tests += %D%/regions_mix
 tests_stress_regions_mix_SOURCES = %D%/regions_mix.cc %D%/regions_mix.h %D%/regions_mix_checks.cc %D%/regions_mix_objects.cc \
 	%D%/regions_mix_worker.cc
+stress_parts += %D%/regions_mix_checks %D%/regions_mix_objects %D%/regions_mix_worker
 endif
 
 all_load_tests += \
