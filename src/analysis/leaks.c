@@ -25,7 +25,6 @@ struct options {
     struct report_source source;
     uint64_t min_bytes, top;
     int error_exitcode;
-    bool all_frames;
 };
 
 /* --- One leak ----------------------------------------------------------------------------------------------------------- */
@@ -193,7 +192,7 @@ static int print_leaks(struct profile *profile, const struct leaks *leaks, const
         bool is_small = (uint64_t)leak->bytes < options->min_bytes;
         add(leak->suppressed_by ? &suppressed : is_small ? &small : &found, leak);
         bool is_shown = !leak->suppressed_by && !is_small && (options->top == 0 || found.n <= options->top);
-        int error = is_shown ? print_leak(profile, leaks, leak, options->all_frames) : 0;
+        int error = is_shown ? print_leak(profile, leaks, leak, options->source.all_frames) : 0;
         if (error != 0)
             return error;
     }
@@ -218,7 +217,7 @@ static const char *leaks_of(struct report_input *input, const struct options *op
     struct leaks leaks;
     if (input->profile.kind != PROFILE_HEAP)
         return "a profile of times has no leaks";
-    const struct leaks_wanted wanted = {options->filter, &options->suppressions, options->all_frames, options->source.outlived};
+    const struct leaks_wanted wanted = {options->filter, &options->suppressions, options->source.all_frames, options->source.outlived};
     int error = leaks_read(&leaks, input, &wanted);
     if (error == 0 && !leaks.has_stacks && leaks.n > 0)
         cmd_warning("%s has no stacks; start the program with 'jespan run --stacks' to see the lines of its code", input->name);
@@ -271,7 +270,7 @@ static int read_options(struct options *options, int argc, char **argv)
         {"outlived", .on = &options->source.outlived},
         {"top", .count = &options->top},
         {"allocator", .read = allocators_read},
-        {"all-frames", .on = &options->all_frames},
+        {"all-frames", .on = &options->source.all_frames},
         {0},
     };
     return cmd_options(argc, argv, rows, OPTIONS_ANYWHERE);

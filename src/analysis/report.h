@@ -46,7 +46,7 @@ enum report_frames {
 struct report_source {
     bool time;      /* the times of a process, a page or a directory, not its heap */
     enum report_frames frames;
-    bool all_frames; /* of calls, also the allocator's and those of libc's start */
+    bool all_frames; /* of calls or locations, also the allocator's and those of libc's start */
     bool peak;      /* of a directory, the newest dump of a peak, if there is one */
     bool outlived;  /* of a process, only contexts without an open span */
     int64_t older_s; /* of a process, only memory that is so old; 0: any */

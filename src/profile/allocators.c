@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The names of these functions, as symbols have them, C++ and Rust demangled. */
-#include "profile/allocators.h"
+#include "allocators.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -128,9 +128,9 @@ static void note_other_malloc(struct served *p)
     struct mailbox_answer answer;
     if (served_other_malloc.pid == p->pid)
         served_other_malloc.peak = p->peak;
-    if (p->has_malloc_known || readings_get(p->readings, "spans.stats.other_malloc", &answer) != 0)
+    if (p->is_malloc_known || readings_get(p->readings, "spans.stats.other_malloc", &answer) != 0)
         return;
-    p->has_malloc_known = answer.value || now_ns() - p->began_ns >= READ_EVERY_NS;
+    p->is_malloc_known = answer.value || now_ns() - p->began_ns >= READ_EVERY_NS;
     if (answer.value && !served_other_malloc.pid)
         note_one(&served_other_malloc, p);
 }
@@ -225,7 +225,7 @@ static void begin_program(struct served *p, const char name[SERVICE_NAME_BYTES])
 {
     if (name[0])
         memcpy(p->name, name, SERVICE_NAME_BYTES);
-    p->was_read = p->has_malloc_known = false;
+    p->was_read = p->is_malloc_known = false;
     p->peak = p->last = (struct line_holder){.all_bytes = 0};
     uint64_t began_ns = page_is_of(p->slot, p->pid) ? load_relaxed(&p->slot->began_ns) : 0;
     p->began_ns = began_ns ? began_ns : now_ns();

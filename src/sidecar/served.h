@@ -31,7 +31,7 @@ struct served {
     struct line_holder peak, last;
     struct watched *watched; /* NULL: nothing is watched for */
     struct event_dumps *event_dumps; /* NULL: no events are watched for */
-    bool has_malloc_known; /* whether its malloc is ours was looked at */
+    bool is_malloc_known;  /* whether its malloc is ours was looked at */
     bool was_read;         /* once at least; it may have had nothing in use */
     bool has_said_goodbye; /* nothing more is to be done before it ends */
     bool was_read_last;    /* when it said so: its last dump is written */
