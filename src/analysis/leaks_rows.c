@@ -2,10 +2,10 @@
 /* The leaks of a profile: samples with memory in use, by stack, and below that by context. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "leaks.h"
 #include "profile/hash.h"
+#include "profile/string_is.h"
 
 /* The spans and labels of a sample. */
 static uint64_t hash_context(const struct report_input *input, const JespanPprof__Sample *sample)
@@ -29,19 +29,14 @@ static ProtobufCBinaryData name_of(const struct profile *profile, uint64_t id)
     return profile_string(profile, function ? function->name : 0);
 }
 
-static bool begins_with(ProtobufCBinaryData name, const char *text)
-{
-    return name.len >= strlen(text) && memcmp(name.data, text, strlen(text)) == 0;
-}
-
 /* jespan's own memory is no leak of the program. Names of contexts that are no spans are in brackets, or a thread's. */
 static bool is_wanted(const struct profile *profile, const JespanPprof__Sample *sample, bool of_spans)
 {
     size_t n = sample->n_location_id, n_spans = n - stack_locations(profile, sample);
     ProtobufCBinaryData outermost = n_spans > 0 ? name_of(profile, sample->location_id[n - 1]) : (ProtobufCBinaryData){0, NULL};
-    if (begins_with(outermost, "(jespan)"))
+    if (string_begins_with(outermost, "(jespan)"))
         return false;
-    bool is_thread = begins_with(outermost, "thread:"), is_other = begins_with(outermost, "(");
+    bool is_thread = string_begins_with(outermost, "thread:"), is_other = string_begins_with(outermost, "(");
     return !of_spans || (n_spans > (is_thread ? 1 : 0) && !is_other);
 }
 

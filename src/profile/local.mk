@@ -9,6 +9,7 @@ report_sources += \
 	%D%/profile_sample.c \
 	%D%/roles.c %D%/roles.h \
 	%D%/stack.c %D%/stack.h \
+	%D%/string_is.h \
 	%D%/symbolize.c %D%/symbolize.h \
 	%D%/wire.h
 

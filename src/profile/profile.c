@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "string_is.h"
+
 static const char malformed[] = "not a pprof profile";
 
 /* --- Memory --------------------------------------------------------------------------------------------------------- */
@@ -50,11 +52,6 @@ static int by_function_id(const void *a, const void *b)
     return ((*left)->id > (*right)->id) - ((*left)->id < (*right)->id);
 }
 
-static bool is_text(ProtobufCBinaryData string, const char *text)
-{
-    return string.len == strlen(text) && memcmp(string.data, text, string.len) == 0;
-}
-
 static const struct {
     const char *names[PROFILE_N_VALUES]; /* NULL: the kind has no more */
     int mark; /* every profile of this kind has this value; the others may be missing */
@@ -70,7 +67,7 @@ static int find_column(const struct profile *profile, const char *name)
     const JespanParts__Profile *parts = profile->parts;
     int column = -1;
     for (size_t i = 0; name && i < parts->n_sample_type; i++)
-        if (is_text(profile_string(profile, parts->sample_type[i]->type), name))
+        if (string_is(profile_string(profile, parts->sample_type[i]->type), name))
             column = (int)i;
     return column;
 }

@@ -2,26 +2,13 @@
 /* Roles of functions, by their names. */
 #include "roles.h"
 
-#include <string.h>
-
 #include "allocators.h"
-
-static bool begins_with(ProtobufCBinaryData string, const char *text)
-{
-    size_t n = strlen(text);
-    return string.len >= n && memcmp(string.data, text, n) == 0;
-}
-
-static bool ends_with(ProtobufCBinaryData string, const char *text)
-{
-    size_t n = strlen(text);
-    return string.len >= n && memcmp(string.data + string.len - n, text, n) == 0;
-}
+#include "string_is.h"
 
 static bool is_one_of(ProtobufCBinaryData string, const char *const *texts, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (string.len == strlen(texts[i]) && begins_with(string, texts[i]))
+        if (string_is(string, texts[i]))
             return true;
     return false;
 }
@@ -29,8 +16,8 @@ static bool is_one_of(ProtobufCBinaryData string, const char *const *texts, size
 /* All functions of jespan itself allocate for their callers. */
 static bool allocates(const struct role_names *names)
 {
-    return allocators_have(names->function) || ends_with(names->library, "/libjespan.so") ||
-           ends_with(names->library, "/libjespan.so.0") || ends_with(names->library, "/libjespan.so.0.0.0");
+    return allocators_have(names->function) || string_ends_with(names->library, "/libjespan.so") ||
+           string_ends_with(names->library, "/libjespan.so.0") || string_ends_with(names->library, "/libjespan.so.0.0.0");
 }
 
 static bool starts(ProtobufCBinaryData name)
@@ -54,7 +41,7 @@ bool role_is(const struct role_names *names, enum service_role role)
     case SERVICE_UNNAMED: return names->function.len == 0;
     case SERVICE_ALLOCATES: return allocates(names);
     case SERVICE_STARTS: return starts(names->function);
-    case SERVICE_SCRIPT: return begins_with(names->system, "py::"); /* as CPython writes it to a perf map: symbols_map.c */
+    case SERVICE_SCRIPT: return string_begins_with(names->system, "py::"); /* as CPython writes it to a perf map: symbols_map.c */
     case SERVICE_CARRIES: return carries(names->function);
     case SERVICE_OTHER: break;
     }

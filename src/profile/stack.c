@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "console/text.h"
 #include "hash.h"
+#include "string_is.h"
 #include "symbolize.h"
 
 #define MAX_NAME_CHARS 2000
@@ -18,18 +19,13 @@
 #define WANTED_NAME_BYTES 70
 #define SHORT_NAME_BYTES 32
 
-static bool is_text(ProtobufCBinaryData string, const char *text)
-{
-    return string.len == strlen(text) && memcmp(string.data, text, string.len) == 0;
-}
-
 /* --- Which locations are stack frames ----------------------------------------------------------------------------------- */
 
 static bool is_span(const struct profile *profile, uint64_t id)
 {
     const JespanPprof__Location *location = profile_location(profile, id);
     const JespanPprof__Mapping *mapping = !location ? NULL : symbolize_mapping(profile, location->mapping_id);
-    return mapping && is_text(profile_string(profile, mapping->filename), "[jespan]");
+    return mapping && string_is(profile_string(profile, mapping->filename), "[jespan]");
 }
 
 size_t stack_locations(const struct profile *profile, const JespanPprof__Sample *sample)
