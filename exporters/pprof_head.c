@@ -239,6 +239,20 @@ static void write_times_and_comment(struct pprof_strings *strings, const struct 
     pprof_out_message(strings->out, &part.base);
 }
 
+/* Readers that know functions show those that asked for the memory. Those of C++'s allocators that make objects call anything. */
+static void write_allocators(struct pprof_strings *strings)
+{
+    static const char names[] =
+#define ALLOCATORS(names) "|" names
+#include "base/allocators.def"
+#undef ALLOCATORS
+        ;
+    JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
+    part.drop_frames = pprof_strings_intern(strings, names + 1); /* without the first | */
+    part.keep_frames = pprof_strings_intern(strings, ".*::construct.*");
+    pprof_out_message(strings->out, &part.base);
+}
+
 const struct program *pprof_head_program(const struct pprof_head *head, const struct snapshot *snapshot)
 {
     return snapshot->program ? snapshot->program : &head->program;
@@ -253,4 +267,6 @@ void pprof_head_write(struct pprof_head *head, struct pprof_strings *strings, co
     write_program(strings, pprof_head_program(head, snapshot), snapshot->n_stacks == 0);
     write_sites_mapping(strings);
     write_times_and_comment(strings, snapshot, head->comment, sizeof head->comment);
+    if (snapshot->n_stacks)
+        write_allocators(strings);
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
+	%D%/allocators.def \
 	%D%/array.h \
 	%D%/own_memory.h \
 	%D%/otel_context.c %D%/otel_context.h \

@@ -9,6 +9,7 @@ all_peer_tests += \
 	%D%/otlp_collector.sh \
 	%D%/page.sh \
 	%D%/pprof.sh \
+	%D%/pprof_allocators.sh \
 	%D%/pprof_unloaded.sh \
 	%D%/prometheus.sh \
 	%D%/python.sh \
@@ -29,6 +30,7 @@ test_support += \
 	%D%/html_dumps.py \
 	%D%/inferno.py \
 	%D%/html_program.c \
+	%D%/pprof_allocators_program.cc \
 	%D%/judge/check.go \
 	%D%/judge/go.mod \
 	%D%/judge/go.sum \
