@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Real programs from start to end: user CPU time of a program and its children, and the largest RSS of any."""
+"""Real programs from start to end: CPU time of a program and its children, and the largest RSS of any."""
 
 import os
 import pathlib
@@ -23,7 +23,10 @@ SELECT count(*), group_concat(substr(customer, 10, 1)) FROM (SELECT customer FRO
 
 
 def run_program(variant, command, settings, directory):
-    """User CPU in milliseconds and largest RSS in MiB. The output goes to a file, which is shown after a failure."""
+    """User CPU, and that with the kernel's, in milliseconds, and largest RSS in MiB.
+
+    The output goes to a file, which is shown after a failure.
+    """
     log = os.path.join(directory, "output")
     environment = {**variant.environment(), **settings}
     with open(log, "wb") as output:
@@ -34,7 +37,7 @@ def run_program(variant, command, settings, directory):
     if process.returncode:
         said = pathlib.Path(log).read_text(encoding="utf-8", errors="replace")[-500:]
         raise target.Failed(f"{shlex.join(command)} as {variant.name}: exit {process.returncode}: {said}")
-    return usage.ru_utime * 1000, usage.ru_maxrss / 1024
+    return usage.ru_utime * 1000, (usage.ru_utime + usage.ru_stime) * 1000, usage.ru_maxrss / 1024
 
 
 def function_source(i):
@@ -127,10 +130,14 @@ def whole_process_rows(variants, directory, quick):
 
         def run(variant, prepared, name=name):
             place, command, settings = prepared
-            cpu, rss = run_program(variant, command, settings, place)
-            return {f"{name}-cpu": cpu, f"{name}-rss": rss}
+            user, both, rss = run_program(variant, command, settings, place)
+            return {f"{name}-cpu": user, f"{name}-cpu-all": both, f"{name}-rss": rss}
 
-        table = [(f"{name}-cpu", "ms", f"{text}: user CPU", False), (f"{name}-rss", "MiB", f"{text}: RSS", False)]
+        table = [
+            (f"{name}-cpu", "ms", f"{text}: user CPU", False),
+            (f"{name}-cpu-all", "ms", "the same: user and system CPU", False),
+            (f"{name}-rss", "MiB", "the same: RSS", False),
+        ]
         yield from rows_of_one_run(table, variants, prepared_once(prepare_it, run))
 
 

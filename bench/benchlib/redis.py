@@ -18,13 +18,16 @@ OPTIONS = ["--port", "0", "--save", "", "--appendonly", "no", "--daemonize", "no
 # Name of the row, unit, description, and whether more is better.
 ROWS = [
     ("redis-cpu", "ms", "SET of 1,000,000 keys of 64 B, pipeline 64: user CPU", False),
+    ("redis-cpu-all", "ms", "the same SET: user and system CPU", False),
     ("redis-rss", "MiB", "RSS after these", False),
     ("redis-set-rps", "1/s", "the same SET: requests in a second", True),
     ("redis-set-p99", "ms", "the same SET: latency that 1 % exceeds", False),
     ("redis-get-cpu", "ms", "1,000,000 GET of these keys, pipeline 64: user CPU", False),
+    ("redis-get-cpu-all", "ms", "the same GET: user and system CPU", False),
     ("redis-get-rps", "1/s", "the same GET: requests in a second", True),
     ("redis-get-p99", "ms", "the same GET: latency that 1 % exceeds", False),
     ("redis-lrange-cpu", "ms", "100,000 LRANGE of 100 values of 64 B, pipeline 16: user CPU", False),
+    ("redis-lrange-cpu-all", "ms", "the same LRANGE: user and system CPU", False),
     ("redis-lrange-rps", "1/s", "the same LRANGE: requests in a second", True),
     ("redis-lrange-p99", "ms", "the same LRANGE: latency that 1 % exceeds", False),
 ]
@@ -57,18 +60,21 @@ def server(variant, *options):
     return servers.running(variant, command, answers)
 
 
-def user_ms(socket):
-    lines = ask(socket, "info", "cpu").splitlines()
-    return next(float(line.split(":")[1]) for line in lines if line.startswith("used_cpu_user:")) * 1000
+def cpu_ms(socket):
+    """User CPU, and that with the kernel's."""
+    lines = dict(line.split(":") for line in ask(socket, "info", "cpu").splitlines() if ":" in line)
+    user, system = (float(lines[name]) * 1000 for name in ("used_cpu_user", "used_cpu_sys"))
+    return user, user + system
 
 
 def load(socket, requests, pipeline, *what):
-    """User CPU of the server, requests per second, and the latency that 1 % of them exceed, in milliseconds."""
-    before = user_ms(socket)
+    """CPU of the server, requests per second, and the latency that 1 % of them exceed, in milliseconds."""
+    before = cpu_ms(socket)
     sizes = ["-n", str(requests), "-P", str(pipeline), "-c", "50", "--csv"]
     said = servers.client(["redis-benchmark", "-s", socket, *sizes, *what])
     figures = next(csv.DictReader(said.splitlines()))
-    return user_ms(socket) - before, float(figures["rps"]), float(figures["p99_latency_ms"])
+    after = cpu_ms(socket)
+    return after[0] - before[0], after[1] - before[1], float(figures["rps"]), float(figures["p99_latency_ms"])
 
 
 def run_once(variant, quick):
@@ -76,7 +82,8 @@ def run_once(variant, quick):
     got, requests = {}, 200_000 if quick else 1_000_000
     keys = ["-r", str(requests), "-d", str(VALUE_BYTES)]
     with server(variant) as (pid, socket):
-        got["redis-cpu"], got["redis-set-rps"], got["redis-set-p99"] = load(socket, requests, 64, *keys, "-t", "set")
+        load_set = load(socket, requests, 64, *keys, "-t", "set")
+        got["redis-cpu"], got["redis-cpu-all"], got["redis-set-rps"], got["redis-set-p99"] = load_set
         got["redis-rss"] = servers.resident_mib(pid)
         got |= named("redis-get", load(socket, requests, 64, *keys, "-t", "get"))
         ask(socket, "rpush", "list", *(f"{i:0{VALUE_BYTES}}" for i in range(LIST_LENGTH)))
@@ -85,7 +92,7 @@ def run_once(variant, quick):
 
 
 def named(row, figures):
-    return dict(zip((f"{row}-cpu", f"{row}-rps", f"{row}-p99"), figures, strict=True))
+    return dict(zip((f"{row}-cpu", f"{row}-cpu-all", f"{row}-rps", f"{row}-p99"), figures, strict=True))
 
 
 def run_big(variant):

@@ -62,10 +62,11 @@ def resident_mib(pid):
         return next(int(line.split()[1]) for line in f if line.startswith("Rss:")) / 1024
 
 
-def user_seconds(pid):
-    """In ticks of 10 ms, the unit of the system."""
+def cpu_seconds(pid):
+    """User CPU, and that with the kernel's, in ticks of 10 ms, the unit of the system."""
     behind_name = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1]
-    return int(behind_name.split()[11]) / os.sysconf("SC_CLK_TCK")
+    user, system = (int(ticks) / os.sysconf("SC_CLK_TCK") for ticks in behind_name.split()[11:13])
+    return user, user + system
 
 
 def client(command):
