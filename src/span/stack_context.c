@@ -14,6 +14,7 @@
 #include "span/stack_find.h"
 #include "span/stack_mode.h"
 #include "span/tree.h"
+#include "stacks/codes.h"
 #include "stacks/objects.h"
 #include "stacks/stack_lines.h"
 #include "stacks/stacks.h"
@@ -118,6 +119,18 @@ static inline bool use_line(struct thread *t, struct stack_line *line, struct st
     line->generation--;
     stacks_count(&stacks_stats.overflow);
     return true;
+}
+
+bool stack_is_of(struct thread_stacks *s, const void *frame, uint32_t context)
+{
+    uint32_t n = 0, stack = contexts[context].stack & ~STACK_SAMPLED;
+    walk_stack(s, frame);
+    for (; stack && n < s->walk.n; stack = stack_frames[stack].parent, n++) {
+        uint64_t address = stack_frames[stack].return_address;
+        if (address != s->walk.frames[n] && address < CODES_OWN_START) /* from there on are those of code that took another one's place */
+            return false;
+    }
+    return !stack && n == s->walk.n;
 }
 
 /* A line without a child is not kept: its count would have two places. */
@@ -322,6 +335,7 @@ void stack_context_enter(struct thread *t, const void *frame, size_t bytes, stru
     if (!likely(found))
         find_by_walk(t, s, frame, parent, hold);
     s->looked = false;
+    jespan_assert(!hold->stack || stack_is_of(s, frame, hold->stack));
     if (likely(hold->stack)) {
         hold->is_sample = s->sampled;
         stack_context_hold(t, hold);

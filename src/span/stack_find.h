@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/die.h"
 #include "heap/counters.h"
 #include "span/span.h"
 #include "span/stack_mode.h"
@@ -88,6 +89,9 @@ struct stack_entered stack_enter_by_layouts(struct thread *t, struct thread_stac
 /* The same by a walk that only hashes, where layouts are of no use. */
 struct stack_entered stack_enter_by_hash(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent);
 
+/* For builds with assertions: whether a walk finds the stack of the context, which was found without one. Changes s->walk. */
+bool stack_is_of(struct thread_stacks *s, const void *frame, uint32_t context);
+
 /* For a thread that takes all stacks and has no policy: enters the child for the present stack, if it is known. If not, call
  * stack_context_enter(). After the allocation, call span_undo_enter(). */
 __attribute__((no_sanitize("address", "thread"), always_inline))
@@ -114,6 +118,7 @@ static inline struct stack_entered stack_enter_known(struct thread *t, const voi
         }
     }
     s->looked = !entered.counters;
+    jespan_assert(s->looked || stack_is_of(s, frame, entered.tag));
     compiler_barrier();
     s->busy = false;
     return entered;
