@@ -274,7 +274,7 @@ const struct command command_report = {
         "INPUT, OLD and NEW are each one of these:\n"
         "  FILE         any heap profile in pprof's format, gzipped or plain\n"
         "  -            the same from standard input\n"
-        "  DIRECTORY    the newest dump in it\n"
+        "  DIRECTORY    the newest dump in it, of the largest process\n"
         "  URL          http://HOST:PORT or unix:PATH of a program that answers HTTP;\n"
         "               JESPAN_HTTP_TOKEN is the token that it wants\n"
         "  PID          a process, read from outside, as 'jespan dump' does\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The dump of a directory that was the newest at a time. The times of the files count. */
+/* The dump of a directory that was the newest at a time, or that of the largest process. The times of the files count. */
 #include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
@@ -80,9 +80,24 @@ bool report_time_read(const char *word, int64_t *unix_s)
 
 /* --- The directory -------------------------------------------------------------------------------------------------- */
 
+#define MOST_PROCESSES 64u
+#define MOST_READ_BYTES ((off_t)64 << 20) /* of the dumps that are read to choose one of them */
+#define TOGETHER_S 300 /* the newest dumps of processes that ran together are not farther apart */
+
 struct candidate {
     char name[NAME_MAX + 1];
     struct timespec time;
+    off_t bytes;
+};
+
+/* What is in a directory. */
+struct found {
+    bool any;          /* there is such a file */
+    bool several;      /* and of more than one process */
+    bool too_many;     /* there are more processes than `processes` has room for */
+    size_t n;
+    struct dump_name processes[MOST_PROCESSES]; /* whose dumps are not younger than the time */
+    struct candidate newest[MOST_PROCESSES];    /* the newest dump of each */
 };
 
 static bool is_newer(const struct candidate *a, const struct candidate *b)
@@ -101,24 +116,25 @@ static bool read_candidate(struct candidate *candidate, DIR *directory, const ch
         return false;
     snprintf(candidate->name, sizeof candidate->name, "%s", name);
     candidate->time = status.st_mtim;
+    candidate->bytes = status.st_size;
     return true;
 }
 
-/* What the names in a directory say. */
-struct found {
-    bool any;     /* there is such a file */
-    bool several; /* and of more than one process */
-    uint64_t pid; /* of one of them; 0: none */
-};
-
-static void note_process(struct found *found, const char *name)
+static void note_process(struct found *found, const struct candidate *candidate)
 {
     struct dump_name dump;
-    found->any = true;
-    if (!dump_name_parse(&dump, name))
+    size_t i = 0;
+    if (!dump_name_parse(&dump, candidate->name))
         return;
-    found->several |= found->pid && found->pid != dump.pid;
-    found->pid = dump.pid;
+    while (i < found->n && (found->processes[i].pid != dump.pid || found->processes[i].life != dump.life))
+        i++;
+    found->several |= found->n > 0 && i == found->n;
+    found->too_many |= i == MOST_PROCESSES;
+    if (i == MOST_PROCESSES || (i < found->n && !is_newer(candidate, &found->newest[i])))
+        return;
+    found->n += i == found->n;
+    found->processes[i] = dump;
+    found->newest[i] = *candidate;
 }
 
 /* Finds the newest file whose name fits. Returns NULL or an errno in words. */
@@ -131,12 +147,92 @@ static const char *find_newest(struct candidate *best, struct found *found, cons
     for (struct dirent *entry; (entry = readdir(open));) {
         if (fnmatch(pattern, entry->d_name, 0) != 0 || !read_candidate(&candidate, open, entry->d_name))
             continue;
-        note_process(found, candidate.name);
-        if (candidate.time.tv_sec <= limit && (best->name[0] == '\0' || is_newer(&candidate, best)))
+        found->any = true;
+        if (candidate.time.tv_sec > limit)
+            continue;
+        note_process(found, &candidate);
+        if (best->name[0] == '\0' || is_newer(&candidate, best))
             *best = candidate;
     }
     closedir(open);
     return NULL;
+}
+
+/* --- Several processes ---------------------------------------------------------------------------------------------- */
+
+/* Under a script, the newest dump is that of the shell. So of processes that ran together, that one is shown which had most in use. */
+
+static bool make_path(char *path, size_t bytes, const char *directory, const struct candidate *candidate)
+{
+    return (size_t)snprintf(path, bytes, "%s/%s", directory, candidate->name) < bytes;
+}
+
+struct summary {
+    int64_t start_s, most; /* when the process began; what it had in use at its peak, or has in the dump */
+};
+
+static int add_samples(struct summary *summary, struct profile *profile)
+{
+    int64_t at_peak = 0, in_use = 0;
+    for (size_t i = 0; i < profile->fields.n_samples; i++) {
+        JespanPprof__Sample *sample;
+        int64_t values[PROFILE_N_VALUES], peaks[PROFILE_N_PEAKS];
+        int error = profile_sample(profile, i, &sample);
+        if (error)
+            return error;
+        profile_values(profile, sample, values);
+        profile_peaks(profile, sample, peaks);
+        profile_sample_free(profile, sample);
+        in_use = report_sum(in_use, values[PROFILE_INUSE_BYTES]);
+        at_peak = report_sum(at_peak, peaks[PROFILE_AT_PEAK]);
+    }
+    summary->most = at_peak > in_use ? at_peak : in_use;
+    return 0;
+}
+
+/* False: it cannot be read, or is no heap. */
+static bool summarize(struct summary *summary, const char *directory, const struct candidate *candidate)
+{
+    char path[4096];
+    struct profile profile = {.parts = NULL};
+    bool is_heap = make_path(path, sizeof path, directory, candidate) && !profile_read(&profile, path) && profile.kind == PROFILE_HEAP;
+    if (is_heap)
+        summary->start_s = report_difference(profile.parts->time_nanos, profile.parts->duration_nanos) / 1000000000;
+    is_heap = is_heap && add_samples(summary, &profile) == 0;
+    profile_free(&profile);
+    return is_heap;
+}
+
+/* The dumps of processes that ran together with that of the newest dump are put first. Returns how many there are; 0: they would take too
+ * long to read. */
+static size_t find_together(struct found *found, int64_t since)
+{
+    size_t n = 0;
+    off_t bytes = 0;
+    for (size_t i = 0; i < found->n; i++)
+        if (found->newest[i].time.tv_sec >= since) {
+            found->newest[n++] = found->newest[i];
+            bytes += found->newest[n - 1].bytes;
+        }
+    return found->too_many || bytes > MOST_READ_BYTES ? 0 : n;
+}
+
+/* Replaces the newest dump. False: that stays, as no other process ran together with its process. */
+static bool choose_largest(struct candidate *best, struct found *found, const char *directory)
+{
+    struct summary newest, other;
+    if (best->bytes > MOST_READ_BYTES || !summarize(&newest, directory, best))
+        return false;
+    const struct candidate first = *best;
+    int64_t recently = first.time.tv_sec - TOGETHER_S;
+    size_t n = find_together(found, newest.start_s > recently ? newest.start_s : recently);
+    int64_t most = newest.most;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(found->newest[i].name, first.name) != 0 && summarize(&other, directory, &found->newest[i]) && other.most > most) {
+            most = other.most;
+            *best = found->newest[i];
+        }
+    return n > 1;
 }
 
 const char *report_directory_find(char *path, size_t bytes, const char *directory, const struct report_source *source)
@@ -153,9 +249,11 @@ const char *report_directory_find(char *path, size_t bytes, const char *director
         return reason;
     if (best.name[0] == '\0')
         return found.any ? "all dumps in the directory are younger" : "there is no dump in the directory";
-    if ((size_t)snprintf(path, bytes, "%s/%s", directory, best.name) >= bytes)
+    bool is_largest = found.several && !source->time && choose_largest(&best, &found, directory);
+    if (!make_path(path, bytes, directory, &best))
         return strerror(ENAMETOOLONG);
     if (found.several)
-        cmd_note("'%s' has dumps of several processes; this is the newest, %s. Name a file to see another process", directory, best.name);
+        cmd_note("'%s' has dumps of several processes; this is %s%s. Name a file to see another process", directory,
+                 is_largest ? "that of the process which had most in use, " : "the newest, ", best.name);
     return NULL;
 }

@@ -21,9 +21,10 @@ $CC -fno-builtin -rdynamic -o "$scratch/own" "$scratch/own.c" || fail "own.c can
 cat > "$scratch/large.c" << 'END'
 #include <stdlib.h>
 #include <string.h>
-int main(void) { char *p = malloc(8000000); return p ? memset(p, 1, 8000000), p[5] != 1 : 2; }
+int main(void) { char *p = malloc(BYTES); return p ? memset(p, 1, BYTES), p[5] != 1 : 2; }
 END
-$CC -fno-builtin -o "$scratch/large" "$scratch/large.c" || fail "large.c cannot be compiled"
+$CC -fno-builtin -DBYTES=8000000 -o "$scratch/large" "$scratch/large.c" || fail "large.c cannot be compiled"
+$CC -fno-builtin -DBYTES=30000000 -o "$scratch/larger" "$scratch/large.c" || fail "large.c cannot be compiled"
 
 options=()
 # run DIRECTORY PROGRAM…: with `options`, and dumps of programs however short they are. The line comes after the program has ended.
@@ -43,10 +44,32 @@ peak 8.0 MiB in use, most by thread:large (8.0 MiB); 2 dumps of 2 processes are 
     large=$(sed -n 's/.*; large (process \([0-9]*\)).*/\1/p' "$scratch/err")
     says "its next command" 7 "*; next: jespan report $scratch/wrapped/heap.$large.1.pb.gz"
     jespan report "$scratch/wrapped"
-    says "a directory of two processes" 0 "jespan: note: '$scratch/wrapped' has dumps of several processes; this is the newest, \
-heap.*.1.pb.gz. Name a file to see another process"
+    says "a directory of two processes" 0 "jespan: note: '$scratch/wrapped' has dumps of several processes; this is that of the process which had \
+most in use, heap.$large.1.pb.gz. Name a file to see another process"
+    grep -q '^ *8.0 MiB ' "$scratch/out" || fail_with "a directory of two processes: not the large one" "$scratch/out"
     jespan report --json "$scratch/wrapped/heap.$large.1.pb.gz"
     says "its file" 0 ""
+}
+
+# Dumps of an earlier run in the same directory are not looked at, nor those of long ago: the newest dump counts.
+test_earlier_run() {
+    local earlier newest
+    run earlier "$scratch/larger"
+    earlier=$(dumps_in "$scratch/earlier")
+    touch -d '1 minute ago' "$scratch/earlier/$earlier"
+    run earlier "$scratch/large"
+    newest=$(dumps_in "$scratch/earlier" | grep -vxF "$earlier")
+    jespan report "$scratch/earlier"
+    says "an earlier run" 0 "jespan: note: '$scratch/earlier' has dumps of several processes; this is the newest, $newest. Name a file to see another process"
+    jespan report --at -30s "$scratch/earlier"
+    says "at a time" 0 ""
+    grep -q '^ *32.0 MiB ' "$scratch/out" || fail_with "at a time: not the dump of that time" "$scratch/out"
+    echo no profile > "$scratch/earlier/heap.77.1.pb.gz"
+    jespan report "$scratch/earlier"
+    says "the newest is no profile" 2 "*heap.77.1.pb.gz: not a pprof profile*"
+    touch -d '2 minutes ago' "$scratch/earlier/heap.77.1.pb.gz"
+    jespan report "$scratch/earlier"
+    says "another one is no profile" 0 "jespan: note: *; this is the newest, $newest. *"
 }
 
 test_only_process() {
@@ -106,6 +129,7 @@ thread:calls ?8.0 MiB); 1 dump is in *"
 }
 
 test_largest_process
+test_earlier_run
 test_only_process
 test_stacks
 test_other_malloc
