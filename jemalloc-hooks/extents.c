@@ -262,7 +262,7 @@ static uint64_t jemallocs_count(unsigned index)
     jespan_je_mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
     uint64_t pages = arena_figure("stats.arenas.0.pactive", index) + arena_figure("stats.arenas.0.pdirty", index) +
                      arena_figure("stats.arenas.0.pmuzzy", index);
-    return pages * HEADER_PAGE_BYTES + arena_figure("stats.arenas.0.retained", index);
+    return pages * binding_page_bytes() + arena_figure("stats.arenas.0.retained", index);
 }
 
 static uint64_t former_bytes(unsigned index)

@@ -167,7 +167,7 @@ enum jemalloc_figure { ACTIVE, DIRTY, MUZZY, RESIDENT, RETAINED, CACHED, FRAGMEN
 static int ask_pages(const struct span_arena *a, const char *name, uint64_t *bytes)
 {
     int error = ask_jemalloc(a, name, bytes);
-    *bytes *= HEADER_PAGE_BYTES;
+    *bytes *= binding_page_bytes();
     return error;
 }
 

@@ -227,6 +227,13 @@ COLD bool binding_lets_objects_be_kept(void)
            !fills_with_junk();
 }
 
+COLD uint64_t binding_page_bytes(void)
+{
+    size_t page = 0, bytes = sizeof page;
+    (void)jespan_je_mallctl("arenas.page", &page, &bytes, NULL, 0);
+    return page;
+}
+
 COLD bool binding_has_threads(void)
 {
     return option("opt.background_thread");

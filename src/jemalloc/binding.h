@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <jemalloc/jemalloc.h>
 
@@ -50,6 +51,9 @@ void binding_find_batches(void);
 /* As jespan_je_mallocx(), for up to n objects of a small class at once. Returns their number. The flags name a tcache, and n is
  * less than the objects of a slab, or they all come from a new one. */
 size_t binding_alloc_batch(void **objects, size_t n, size_t bytes, int flags);
+
+/* The bytes of what jemalloc's statistics count as a page. It may have been built for larger pages than the system has. */
+uint64_t binding_page_bytes(void);
 
 /* Whether jemalloc has threads of its own. */
 bool binding_has_threads(void);

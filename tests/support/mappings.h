@@ -44,7 +44,7 @@ static inline uint64_t stats_mapped(unsigned index)
 {
     uint64_t pages =
         stats_of_arena(index, "pactive") + stats_of_arena(index, "pdirty") + stats_of_arena(index, "pmuzzy");
-    return pages * 4096 + stats_of_arena(index, "retained");
+    return pages * stats_read("arenas.page") + stats_of_arena(index, "retained");
 }
 
 /* Refreshes the statistics until the mapped bytes of all arenas are the counted ones, for 600 s at most. jemalloc's

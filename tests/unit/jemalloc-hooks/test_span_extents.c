@@ -32,7 +32,7 @@ static uint64_t extents_by_stats(unsigned index)
     static const char *const unused[] = {"ndirty", "nmuzzy", "nretained"};
     uint64_t n = 0;
     char name[64];
-    for (unsigned i = 0; i < 199; i++)
+    for (unsigned i = 0; i < (stats_read("arenas.page") == 4096 ? 199 : 183); i++)
         for (unsigned k = 0; k < 3; k++) {
             snprintf(name, sizeof name, "extents.%u.%s", i, unused[k]);
             n += stats_of_arena(index, name);
