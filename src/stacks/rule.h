@@ -35,6 +35,16 @@ struct unwind_rule {
 #define REGISTER_SP 7
 #define REGISTER_RA 16
 
+/* On arm64 there are no rules by address: functions that call others keep a frame pointer, as compilers and the procedure call standard
+ * have it, and a frame pointer of 0 is the end. A return address may be signed above its 48 bits. */
+#ifdef __aarch64__
+#define RULES_ARE_FRAME_POINTERS 1
+#define CODE_ADDRESS(word) ((word) & ((UINT64_C(1) << 48) - 1))
+#else
+#define RULES_ARE_FRAME_POINTERS 0
+#define CODE_ADDRESS(word) (word)
+#endif
+
 /* The ranges that a rule of unwind_rules.c can store. */
 static inline bool rule_cfa_fits(int64_t cfa)
 {

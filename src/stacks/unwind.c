@@ -150,6 +150,7 @@ HOT_INLINE bool leave_frame(struct walk *w, uintptr_t cfa, uint64_t rule)
     w->pc_at = cfa - sizeof cfa;
     if (unlikely(!read_word(w, w->pc_at, &w->pc)))
         return false;
+    w->pc = CODE_ADDRESS(w->pc);
     w->sp = cfa;
     if (rule_bp_kind(rule) == UNWIND_BP_SAME)
         return true;
@@ -207,6 +208,7 @@ static COLD bool leave_by_frame_pointer(struct walk *w)
         return false;
     if (!read_word(w, bp, &caller_bp) || !read_word(w, bp + sizeof bp, &w->pc))
         return false;
+    w->pc = CODE_ADDRESS(w->pc);
     w->pc_at = bp + sizeof bp;
     w->sp = bp + 2 * sizeof bp;
     set_bp(w, bp, caller_bp);
@@ -268,6 +270,10 @@ static inline void walk_frames(struct unwind *u, struct walk *w, uint32_t most)
             if (n == most)
                 break;
         }
+        if (RULES_ARE_FRAME_POINTERS && !w->bp) {
+            note_bp(w);
+            break;
+        }
         if (rule_kind(rule) == UNWIND_END)
             break;
         if (unlikely(!leave(w, rule))) {
@@ -283,13 +289,13 @@ __attribute__((no_sanitize("address", "thread"))) void unwind_from(struct unwind
 {
     const uintptr_t *record = frame;
     struct walk w = {
-        .own = u->bounds, .own_used = u->bounds.high, .pc = record[1], .sp = (uintptr_t)(record + 2), .bp = record[0],
+        .own = u->bounds, .own_used = u->bounds.high, .pc = CODE_ADDRESS(record[1]), .sp = (uintptr_t)(record + 2), .bp = record[0],
         .begin = (uintptr_t)record, .pc_at = (uintptr_t)(record + 1), .bp_at = (uintptr_t)record, .notes = &u->notes};
     if (w.sp >= w.own.low && w.sp < w.own.high) {
         use_own_stack(&w, (uintptr_t)record);
         w.room = w.own.high - w.begin < LAYOUT_MOST_BYTES ? w.own.high - w.begin : LAYOUT_MOST_BYTES;
     }
-    u->notes.pc = w.pc;
+    u->notes.pc = record[1];
     walk_frames(u, &w, most);
     u->hash = w.hash;
     u->has_layout = w.room && !u->ends_early && u->n;

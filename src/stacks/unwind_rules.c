@@ -96,7 +96,11 @@ static void look_for_rule(uintptr_t return_address, struct unwind_rule *rule, ui
         sframe_find(&rules.sframe, return_address - 1, rule);
     *bits = bits_of(&object);
 #else
-    (void)return_address, (void)rule, (void)bits;
+    struct object object;
+    if (object_find(return_address - 1, &object))
+        *bits = bits_of(&object);
+    if (RULES_ARE_FRAME_POINTERS)
+        *rule = (struct unwind_rule){UNWIND_BP, UNWIND_BP_AT_CFA, 2 * sizeof(uintptr_t), -2 * (int32_t)sizeof(uintptr_t)};
 #endif
 }
 
@@ -132,6 +136,8 @@ static uint64_t step_of_sp(uint64_t rule)
 
 static uint64_t step_of(uint64_t rule)
 {
+    if (RULES_ARE_FRAME_POINTERS)
+        return STEP_NONE;
     if (rule_kind(rule) == UNWIND_SP)
         return step_of_sp(rule);
     if ((rule & ~RULE_OBJECT_MASK) == RULE_FRAME_POINTER)
@@ -186,7 +192,7 @@ static bool was_looked_at(uintptr_t return_address)
 static bool is_code_same(uintptr_t return_address, uint64_t rule)
 {
     struct unwind_rule now = {.kind = UNWIND_UNKNOWN};
-    if (rule_kind(rule) == UNWIND_UNKNOWN || was_looked_at(return_address))
+    if (RULES_ARE_FRAME_POINTERS || rule_kind(rule) == UNWIND_UNKNOWN || was_looked_at(return_address))
         return true;
     look_at_code(return_address, &now);
     return pack(&now, 0) == rule;

@@ -15,6 +15,9 @@
 
 static void check(const unsigned char *code, size_t bytes, int32_t cfa, int32_t bp)
 {
+#ifndef __x86_64__
+    skip();
+#endif
     struct unwind_rule rule = {.kind = UNWIND_UNKNOWN};
     epilogue_find(code, bytes, &rule);
     if (!cfa) {

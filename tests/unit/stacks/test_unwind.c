@@ -35,6 +35,7 @@ static uint64_t seed = 20261124;
 /* Sanitizers replace backtrace() and signal handlers, and move frames to stacks of their own: there the walk only has to
  * end well. */
 #define SANITIZED (UNDER_ASAN || UNDER_TSAN)
+#define WITHOUT_HASHES (SANITIZED || RULES_ARE_FRAME_POINTERS)
 
 static uint64_t draw(void)
 {
@@ -205,11 +206,12 @@ static void test_frames(void **state)
         with_alloca(i * 37);
         unsigned before = hashes_seen;
         with_saved_frame_pointer(i);
-        assert_true(SANITIZED || hashes_seen >= before + 3);
+        assert_true(WITHOUT_HASHES || hashes_seen >= before + 3);
         aligned(i);
     }
-    assert_true(SANITIZED || (layouts_seen > 50 && checks_seen > 50 && pairs_seen > 50));
-    assert_true(SANITIZED || (hashes_seen > 100 && joins_seen > 50 && words_seen > 500));
+    assert_true(SANITIZED || layouts_seen > 50);
+    assert_true(WITHOUT_HASHES || (checks_seen > 50 && pairs_seen > 50));
+    assert_true(WITHOUT_HASHES || (hashes_seen > 100 && joins_seen > 50 && words_seen > 500));
 }
 
 static int compare(const void *a, const void *b)
@@ -260,6 +262,8 @@ __attribute__((noinline)) static uint64_t leaf(uint64_t n)
 static void test_signal(void **state)
 {
     (void)state;
+    if (RULES_ARE_FRAME_POINTERS)
+        skip(); /* the interrupted instruction is not a frame */
     unsigned before = looks;
     stack_t other = {.ss_sp = malloc(1 << 18), .ss_size = 1 << 18};
     assert_int_equal(sigaltstack(&other, NULL), 0);
