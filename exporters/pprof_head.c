@@ -239,7 +239,7 @@ static void write_times_and_comment(struct pprof_strings *strings, const struct 
     pprof_out_message(strings->out, &part.base);
 }
 
-/* Readers that know functions show those that asked for the memory. Those of C++'s allocators that make objects call anything. */
+/* Readers that know functions show those that asked for the memory. What makes or ends an object for C++'s allocators may call anything. */
 static void write_allocators(struct pprof_strings *strings)
 {
     static const char names[] =
@@ -249,7 +249,7 @@ static void write_allocators(struct pprof_strings *strings)
         ;
     JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
     part.drop_frames = pprof_strings_intern(strings, names + 1); /* without the first | */
-    part.keep_frames = pprof_strings_intern(strings, ".*::construct.*");
+    part.keep_frames = pprof_strings_intern(strings, ".*(construct|destroy).*");
     pprof_out_message(strings->out, &part.base);
 }
 

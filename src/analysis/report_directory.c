@@ -92,11 +92,10 @@ struct candidate {
 
 /* What is in a directory. */
 struct found {
-    bool any;          /* there is such a file */
-    bool several;      /* and of more than one process */
-    bool too_many;     /* there are more processes than `processes` has room for */
+    bool any;     /* there is such a file */
+    bool several; /* and of more than one process */
     size_t n;
-    struct dump_name processes[MOST_PROCESSES]; /* whose dumps are not younger than the time */
+    struct dump_name processes[MOST_PROCESSES]; /* that have the newest dumps, of those that are not younger than the time */
     struct candidate newest[MOST_PROCESSES];    /* the newest dump of each */
 };
 
@@ -120,6 +119,15 @@ static bool read_candidate(struct candidate *candidate, DIR *directory, const ch
     return true;
 }
 
+static size_t find_oldest(const struct found *found)
+{
+    size_t oldest = 0;
+    for (size_t i = 1; i < found->n; i++)
+        if (is_newer(&found->newest[oldest], &found->newest[i]))
+            oldest = i;
+    return oldest;
+}
+
 static void note_process(struct found *found, const struct candidate *candidate)
 {
     struct dump_name dump;
@@ -129,8 +137,9 @@ static void note_process(struct found *found, const struct candidate *candidate)
     while (i < found->n && (found->processes[i].pid != dump.pid || found->processes[i].life != dump.life))
         i++;
     found->several |= found->n > 0 && i == found->n;
-    found->too_many |= i == MOST_PROCESSES;
-    if (i == MOST_PROCESSES || (i < found->n && !is_newer(candidate, &found->newest[i])))
+    if (i == MOST_PROCESSES)
+        i = find_oldest(found);
+    if (i < found->n && !is_newer(candidate, &found->newest[i]))
         return;
     found->n += i == found->n;
     found->processes[i] = dump;
@@ -214,7 +223,7 @@ static size_t find_together(struct found *found, int64_t since)
             found->newest[n++] = found->newest[i];
             bytes += found->newest[n - 1].bytes;
         }
-    return found->too_many || bytes > MOST_READ_BYTES ? 0 : n;
+    return bytes > MOST_READ_BYTES ? 0 : n;
 }
 
 /* Replaces the newest dump. False: that stays, as no other process ran together with its process. */
