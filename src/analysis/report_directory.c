@@ -86,6 +86,7 @@ bool report_time_read(const char *word, int64_t *unix_s)
 
 struct candidate {
     char name[NAME_MAX + 1];
+    struct dump_name dump; /* what the name says; pid 0: it is no name of a dump */
     struct timespec time;
     off_t bytes;
 };
@@ -95,8 +96,7 @@ struct found {
     bool any;     /* there is such a file */
     bool several; /* and of more than one process */
     size_t n;
-    struct dump_name processes[MOST_PROCESSES]; /* that have the newest dumps, of those that are not younger than the time */
-    struct candidate newest[MOST_PROCESSES];    /* the newest dump of each */
+    struct candidate newest[MOST_PROCESSES]; /* the newest dump of each process that is not younger than the time */
 };
 
 static bool is_newer(const struct candidate *a, const struct candidate *b)
@@ -114,6 +114,8 @@ static bool read_candidate(struct candidate *candidate, DIR *directory, const ch
     if (fstatat(dirfd(directory), name, &status, 0) != 0 || !S_ISREG(status.st_mode))
         return false;
     snprintf(candidate->name, sizeof candidate->name, "%s", name);
+    if (!dump_name_parse(&candidate->dump, name))
+        candidate->dump.pid = 0;
     candidate->time = status.st_mtim;
     candidate->bytes = status.st_size;
     return true;
@@ -128,13 +130,18 @@ static size_t find_oldest(const struct found *found)
     return oldest;
 }
 
+static bool is_of_one_process(const struct dump_name *a, const struct dump_name *b)
+{
+    return a->pid == b->pid && a->life == b->life;
+}
+
+/* Where there are too many processes, those with the oldest dumps are left out. */
 static void note_process(struct found *found, const struct candidate *candidate)
 {
-    struct dump_name dump;
     size_t i = 0;
-    if (!dump_name_parse(&dump, candidate->name))
+    if (!candidate->dump.pid)
         return;
-    while (i < found->n && (found->processes[i].pid != dump.pid || found->processes[i].life != dump.life))
+    while (i < found->n && !is_of_one_process(&found->newest[i].dump, &candidate->dump))
         i++;
     found->several |= found->n > 0 && i == found->n;
     if (i == MOST_PROCESSES)
@@ -142,7 +149,6 @@ static void note_process(struct found *found, const struct candidate *candidate)
     if (i < found->n && !is_newer(candidate, &found->newest[i]))
         return;
     found->n += i == found->n;
-    found->processes[i] = dump;
     found->newest[i] = *candidate;
 }
 
@@ -212,36 +218,40 @@ static bool summarize(struct summary *summary, const char *directory, const stru
     return is_heap;
 }
 
-/* The dumps of processes that ran together with that of the newest dump are put first. Returns how many there are; 0: they would take too
- * long to read. */
-static size_t find_together(struct found *found, int64_t since)
+static bool is_since(const struct candidate *candidate, int64_t unix_s)
+{
+    return candidate->time.tv_sec >= unix_s;
+}
+
+/* Whether other processes ran together with that of the newest dump, and all their dumps can be read soon. */
+static bool can_choose(const struct found *found, int64_t since)
 {
     size_t n = 0;
     off_t bytes = 0;
     for (size_t i = 0; i < found->n; i++)
-        if (found->newest[i].time.tv_sec >= since) {
-            found->newest[n++] = found->newest[i];
-            bytes += found->newest[n - 1].bytes;
+        if (is_since(&found->newest[i], since)) {
+            bytes += found->newest[i].bytes;
+            n++;
         }
-    return bytes > MOST_READ_BYTES ? 0 : n;
+    return n > 1 && bytes <= MOST_READ_BYTES;
 }
 
-/* Replaces the newest dump. False: that stays, as no other process ran together with its process. */
-static bool choose_largest(struct candidate *best, struct found *found, const char *directory)
+/* Replaces the newest dump. False: that stays, as there is no choice. */
+static bool choose_largest(struct candidate *best, const struct found *found, const char *directory)
 {
-    struct summary newest, other;
-    if (best->bytes > MOST_READ_BYTES || !summarize(&newest, directory, best))
+    struct summary largest, other;
+    if (best->bytes > MOST_READ_BYTES || !summarize(&largest, directory, best))
         return false;
-    const struct candidate first = *best;
-    int64_t recently = first.time.tv_sec - TOGETHER_S;
-    size_t n = find_together(found, newest.start_s > recently ? newest.start_s : recently);
-    int64_t most = newest.most;
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(found->newest[i].name, first.name) != 0 && summarize(&other, directory, &found->newest[i]) && other.most > most) {
-            most = other.most;
-            *best = found->newest[i];
+    const struct candidate newest = *best;
+    int64_t recently = newest.time.tv_sec - TOGETHER_S, since = largest.start_s > recently ? largest.start_s : recently;
+    if (!can_choose(found, since))
+        return false;
+    for (const struct candidate *c = found->newest; c < found->newest + found->n; c++)
+        if (is_since(c, since) && strcmp(c->name, newest.name) != 0 && summarize(&other, directory, c) && other.most > largest.most) {
+            largest = other;
+            *best = *c;
         }
-    return n > 1;
+    return true;
 }
 
 const char *report_directory_find(char *path, size_t bytes, const char *directory, const struct report_source *source)

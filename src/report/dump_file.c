@@ -179,7 +179,7 @@ static bool is_unsupported(int error)
 /* The last resort, for file systems that have neither RENAME_NOREPLACE nor hard links, such as FAT (vfat refuses link()) on kernels
  * and FUSE servers without the flag: a name that exists must not be replaced, so an empty file of this process takes it first. A
  * process that is killed between the two steps leaves an empty file. */
-static int name_by_placeholder(const char *temporary, const char *path)
+static int name_over_empty_file(const char *temporary, const char *path)
 {
     int fd = descriptor_open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (fd < 0)
@@ -203,7 +203,7 @@ int dump_file_name(const struct dump_file *file, const char *path)
         unlink(temporary);
         return 0;
     }
-    return is_unsupported(errno) ? name_by_placeholder(temporary, path) : -errno;
+    return is_unsupported(errno) ? name_over_empty_file(temporary, path) : -errno;
 }
 
 int dump_file_sync_directory(const char *path)

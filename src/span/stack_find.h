@@ -89,7 +89,7 @@ struct stack_entered stack_enter_by_layouts(struct thread *t, struct thread_stac
 /* The same by a walk that only hashes, where layouts are of no use. */
 struct stack_entered stack_enter_by_hash(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent);
 
-/* For builds with assertions: whether a walk finds the stack of the context, which was found without one. Changes s->walk. */
+/* For builds with assertions: whether a walk by rules finds the stack of the context. Changes s->walk. */
 bool stack_is_of(struct thread_stacks *s, const void *frame, uint32_t context);
 
 /* For a thread that takes all stacks and has no policy: enters the child for the present stack, if it is known. If not, call

@@ -137,7 +137,7 @@ static uint64_t step_of_sp(uint64_t rule)
 static uint64_t step_of(uint64_t rule)
 {
     if (RULES_ARE_FRAME_POINTERS)
-        return STEP_NONE;
+        return STEP_NONE; /* a walk that only hashes does not know where frame pointers end */
     if (rule_kind(rule) == UNWIND_SP)
         return step_of_sp(rule);
     if ((rule & ~RULE_OBJECT_MASK) == RULE_FRAME_POINTER)

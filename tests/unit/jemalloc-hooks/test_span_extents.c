@@ -30,9 +30,10 @@ static int add_bytes(void *sum, uintptr_t start, size_t bytes)
 static uint64_t extents_by_stats(unsigned index)
 {
     static const char *const unused[] = {"ndirty", "nmuzzy", "nretained"};
+    const unsigned n_sizes = stats_read("arenas.page") == 4096 ? 199 : 183; /* of extents; the second is for 64 KiB */
     uint64_t n = 0;
     char name[64];
-    for (unsigned i = 0; i < (stats_read("arenas.page") == 4096 ? 199 : 183); i++)
+    for (unsigned i = 0; i < n_sizes; i++)
         for (unsigned k = 0; k < 3; k++) {
             snprintf(name, sizeof name, "extents.%u.%s", i, unused[k]);
             n += stats_of_arena(index, name);
