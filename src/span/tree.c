@@ -343,7 +343,7 @@ uint32_t tree_find(uint32_t parent, const struct site *site, const struct label_
     if (labels && !labels->count)
         labels = NULL;
     uint32_t hash = hash_context(parent, CONTEXT_SPAN, site, labels), id = tree_hash_first(hash);
-    for (int i = 0; id && i < FIND_STEPS; i++, id = load_relaxed(&contexts[id].hash_next))
+    for (int i = 0; id && i < FIND_STEPS; i++, id = load_acquire(&contexts[id].hash_next))
         if (load_relaxed(&contexts[id].hash) == hash && seems_to_be(id, parent, site, labels, generation))
             return id;
     return 0;

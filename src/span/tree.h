@@ -141,10 +141,10 @@ static inline uint32_t tree_parent_in(uint32_t id)
     return contexts[id].kind == CONTEXT_THREAD ? CONTEXT_ID_ROOT : id;
 }
 
-/* Needs no lock. The answer may be wrong the next moment. */
+/* Needs no lock. The answer may be wrong the next moment. If the caller has entered the context, it stays, and is read as it was made. */
 HOT_INLINE bool tree_is_live(uint32_t id)
 {
-    return id >= CONTEXT_ID_ROOT && id < load_relaxed(&tree_next_id) && !(load_relaxed(&context_heads[id].generation) & 1);
+    return id >= CONTEXT_ID_ROOT && id < load_acquire(&tree_next_id) && !(load_acquire(&context_heads[id].generation) & 1);
 }
 
 /* Whether it has an allocation policy: a span arena or a limit. See alloc_policy.h. Needs no lock. */

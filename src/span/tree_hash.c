@@ -53,14 +53,14 @@ static void split(void)
     for (uint32_t id; (id = load_relaxed(from));) {
         struct context *c = &contexts[id];
         if ((load_relaxed(&c->hash) & all) == more) {
-            store_relaxed(to, id);
-            store_relaxed(from, load_relaxed(&c->hash_next));
+            store_release(to, id);
+            store_release(from, load_relaxed(&c->hash_next));
             to = &c->hash_next;
         } else {
             from = &c->hash_next;
         }
     }
-    store_relaxed(to, 0);
+    store_release(to, 0u);
 }
 
 void tree_hash_grow(uint32_t id)
@@ -71,7 +71,7 @@ void tree_hash_grow(uint32_t id)
 
 uint32_t tree_hash_first(uint32_t hash)
 {
-    return load_relaxed(head_of(hash));
+    return load_acquire(head_of(hash));
 }
 
 void tree_hash_add(uint32_t id, uint32_t hash)
@@ -79,8 +79,8 @@ void tree_hash_add(uint32_t id, uint32_t hash)
     jespan_assert(lock_is_held(LOCK_TREE));
     _Atomic uint32_t *head = head_of(hash);
     store_relaxed(&contexts[id].hash, hash);
-    store_relaxed(&contexts[id].hash_next, load_relaxed(head));
-    store_relaxed(head, id);
+    store_release(&contexts[id].hash_next, load_relaxed(head));
+    store_release(head, id);
 }
 
 void tree_hash_remove(uint32_t id)
@@ -90,5 +90,5 @@ void tree_hash_remove(uint32_t id)
         jespan_assert(load_relaxed(link)); /* the list has the context */
         link = &contexts[load_relaxed(link)].hash_next;
     }
-    store_relaxed(link, load_relaxed(&contexts[id].hash_next));
+    store_release(link, load_relaxed(&contexts[id].hash_next));
 }

@@ -186,7 +186,7 @@ static void free_context(uint32_t id, const struct totals *sum)
     labels_free(c->labels);
     __atomic_store_n(&c->labels, NULL, __ATOMIC_RELAXED); /* tree_find() */
     c->unused = false;
-    store_relaxed(&c->hash_next, tree_ids.first_free);
+    store_release(&c->hash_next, tree_ids.first_free);
     tree_ids.first_free = id;
     tree_ids.free++;
     tree_ids.recycled++;
