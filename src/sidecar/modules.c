@@ -41,6 +41,7 @@ struct running {
     struct stop_sockets stop;
     _Atomic uint64_t stop_by_ns;
     pthread_t thread;
+    _Atomic bool is_over; /* the thread is about to end */
 };
 
 /* The services of one process. A member without a service does not run. */
@@ -132,6 +133,7 @@ static void *run(void *running)
         WARN(s->service->name, ": ", errno_text(-error), "; it is left out");
     if (source)
         readings_release(source);
+    store_release(&s->is_over, true);
     eventfd_write(bell, 1);
     return NULL;
 }
@@ -143,6 +145,7 @@ static int start_thread(struct running *s)
     sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    store_relaxed(&s->is_over, false);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(&s->thread, &attributes, run, s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -288,7 +291,8 @@ void modules_stop(struct modules *m, uint64_t until_ns, struct sidecar_slot *slo
 /* Whether the service has ended. */
 static bool is_joined(struct running *s)
 {
-    if (s->service && pthread_tryjoin_np(s->thread, NULL) == 0) {
+    if (s->service && load_acquire(&s->is_over)) {
+        pthread_join(s->thread, NULL);
         stop_sockets_close(&s->stop);
         s->service = NULL;
     }
