@@ -26,16 +26,20 @@ pprof_sources = \
 
 # What services have in them
 service_sources = \
+	%D%/calls.c %D%/calls.h \
+	%D%/calls_names.c \
 	%D%/digest.c %D%/digest.h \
 	%D%/digest_fold.c \
 	%D%/digest_nodes.c %D%/digest_nodes.h \
 	%D%/label_names.c %D%/label_names.h \
 	%D%/period.c %D%/period.h \
+	%D%/period_stacks.c %D%/period_stacks.h \
 	%D%/random.c %D%/random.h
 
 # What services that push have in them
 push_sources = \
 	%D%/push_answer.c \
+	%D%/push_calls.c %D%/push_calls.h \
 	%D%/push_outcome.c \
 	%D%/push_protocol.h \
 	%D%/push_queue.c %D%/push_queue.h \
@@ -88,8 +92,7 @@ http_sources = \
 	%D%/http_series.c %D%/http_series.h \
 	%D%/http_server.c %D%/http_server.h \
 	%D%/http_spans.c \
-	%D%/http_stack_names.c \
-	%D%/http_stacks.c %D%/http_stacks.h \
+	%D%/http_stacks.c \
 	%D%/http_start.c %D%/http_start.h \
 	%D%/http_text.c %D%/http_text.h \
 	%D%/http_threads.c \

@@ -19,6 +19,8 @@
 #include "report/service.h"
 
 #define SLOW_PUSHES 3 /* after so many consecutive ones, periods are merged */
+#define NAMES_WAIT_NS ((uint64_t)5000000000) /* at most, and no longer than a period */
+#define NAMES_PAUSE_MS 20
 #define STOP_MARGIN_NS ((uint64_t)50000000) /* between the end of the loop and the end of the thread */
 
 /* ---- Periods ---- */
@@ -46,18 +48,38 @@ static bool is_inuse_due(struct pusher *p)
     return true;
 }
 
+/* Waits for names of calls, which the host looks for, but not for long. Meanwhile the present request goes on. */
+static void await_names(struct pusher *p, struct push_calls *calls)
+{
+    struct push_result result;
+    uint64_t until_ns = now_ns() + lesser(ms_to_ns(p->settings.interval_ms), NAMES_WAIT_NS), stop_by_ns = 0;
+    while (push_calls_lack_names(calls, p->host)) {
+        if (stop_by_ns == 0 && (stop_by_ns = p->stop_by_ns != 0 ? p->stop_by_ns : p->host->stop_by_ns(p->host)) != 0)
+            until_ns = lesser(until_ns, now_ns() + (stop_by_ns > now_ns() ? stop_by_ns - now_ns() : 0) / 2);
+        if (now_ns() >= until_ns || !p->host->has_descriptors(p->host))
+            return;
+        if (push_sender_wait(&p->sender, stop_by_ns == 0 ? p->host->stop_fd : -1, NAMES_PAUSE_MS, &result))
+            pusher_act_on(p, &result);
+    }
+}
+
 /* Without memory, the figures of this period are part of the next one. */
 static void end_period(struct pusher *p)
 {
+    struct push_calls calls = {0};
     struct digest *digest = push_queue_reserve(&p->queue) ? digest_make(&p->shape) : NULL;
     struct snapshot *s = digest ? p->host->snapshot(p->snapshot) : NULL;
     p->snapshot = s ? s : p->snapshot;
     if (s)
         digest_reserve(digest, p->last_nodes);
-    if (!s || period_next(p->period, s, digest_add, digest) != 0) {
+    if (!s || push_calls_make(&calls, p->period, &p->stacks, s) != 0) {
+        push_calls_free(&calls);
         digest_free(digest);
         return;
     }
+    await_names(p, &calls);
+    push_calls_add(&calls, p->host, digest);
+    push_calls_free(&calls);
     uint64_t from_unix_ns = p->period_from_unix_ns != 0 ? p->period_from_unix_ns : s->start_unix_ns;
     /* The clock may have been set back, so the start may be after the end. */
     digest_set_time(digest, lesser(from_unix_ns, s->time_unix_ns), s->time_unix_ns);
@@ -210,18 +232,12 @@ static void loop(struct pusher *p)
 
 /* ---- The service ---- */
 
-static void ignore(void *user, const struct snapshot *s, uint32_t row, const struct totals *totals)
-{
-    (void)user;
-    (void)s;
-    (void)row;
-    (void)totals;
-}
-
 /* A child reports its own figures. The parent's memory is in use in both. */
 static int begin_at_fork(struct pusher *p, struct snapshot *base)
 {
-    int error = period_next(p->period, base, ignore, NULL);
+    struct push_calls calls;
+    int error = push_calls_make(&calls, p->period, &p->stacks, base);
+    push_calls_free(&calls);
     p->period_from_unix_ns = base->time_unix_ns;
     return error;
 }
@@ -265,6 +281,7 @@ static void end(struct pusher *p)
         p->protocol->source_free(p->source);
     label_names_free(&p->names);
     period_free(p->period);
+    period_stacks_free(&p->stacks);
     p->host->free_snapshot(p->snapshot);
 }
 

@@ -12,6 +12,7 @@
 #include "digest.h"
 #include "label_names.h"
 #include "period.h"
+#include "push_calls.h"
 #include "push_queue.h"
 #include "push_protocol.h"
 #include "push_send.h"
@@ -31,6 +32,7 @@ struct pusher {
     struct push_sender sender;
     struct push_queue queue;
     struct period *period;
+    struct period_stacks stacks; /* as `period`, of stacks */
     struct snapshot *snapshot; /* the next snapshot reuses its memory */
     uint32_t last_nodes;       /* number of nodes of the last digest before folding */
     uint64_t period_from_unix_ns;

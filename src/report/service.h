@@ -21,7 +21,7 @@
 #include "snapshot/event_reader.h"
 #include "snapshot/snapshot.h"
 
-#define SERVICE_ABI 8
+#define SERVICE_ABI 9
 #define SERVICE_NAME_BYTES 32
 
 /* Figures of the services. The service writes them, mallctl shows them as spans.stats.SERVICE.NAME. They are 0 if the
@@ -109,9 +109,10 @@ struct service_host {
     bool (*choose)(pid_t pid);
 
     /* In the sidecar: names calls, as far as it has names. Names of the others are looked for in the background; it returns
-     * how many these are. Texts are valid until the next call. For one thread. NULL in the program, which reads no debug
-     * information. */
+     * how many these are. Texts are valid until end_names(), which is called once for each call. NULL in the program, which reads
+     * no debug information. Any thread. */
     size_t (*name_calls)(struct service_call *calls, size_t n);
+    void (*end_names)(void);
 
     int (*mallctl)(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes);
 

@@ -48,6 +48,7 @@ static struct {
     struct call **wanted; /* to be asked for */
     size_t n_wanted, wanted_room;
     uint32_t n_calls, request;
+    uint32_t n_readers; /* threads that use names */
     size_t bytes;
     bool has_thread;
 } names;
@@ -282,7 +283,7 @@ size_t call_names_find(struct service_call *calls, size_t n)
         calls[i].n_functions = 0;
         struct call *call = calls[i].path ? find_call(&calls[i]) : NULL;
         if (!call && calls[i].path) {
-            if (!has_forgotten && is_full()) {
+            if (!has_forgotten && names.n_readers == 0 && is_full()) {
                 forget_others();
                 has_forgotten = true;
             }
@@ -298,6 +299,14 @@ size_t call_names_find(struct service_call *calls, size_t n)
     if (names.n_wanted > 0 && start_thread())
         pthread_cond_signal(&is_wanted);
     n_asked = names.has_thread ? n_asked : 0;
+    names.n_readers++;
     pthread_mutex_unlock(&mutex);
     return n_asked;
+}
+
+void call_names_end(void)
+{
+    pthread_mutex_lock(&mutex);
+    names.n_readers--;
+    pthread_mutex_unlock(&mutex);
 }

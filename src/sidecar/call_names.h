@@ -13,8 +13,9 @@
 
 #include "report/service.h"
 
-/* service.h has the meaning of name_calls(). */
+/* service.h has the meaning of name_calls() and end_names(). */
 size_t call_names_find(struct service_call *calls, size_t n);
+void call_names_end(void);
 
 /* ---- call_names_ask.c: asks a process. Both ends are the same program, so they send structures as they are ---- */
 

@@ -196,7 +196,8 @@ static bool start(struct running *s, struct readings *readings, pid_t pid, const
         .http = &service_figures.http,
         .snapshot = next_snapshot, .free_snapshot = readings_give_back, .events = read_events, .base = base, .mallctl = ask,
         .say = warn_parts,
-        .processes = readings_all, .choose = choose, .name_calls = call_names_find, .stop_fd = s->stop.fds[0],
+        .processes = readings_all, .choose = choose, .name_calls = call_names_find, .end_names = call_names_end,
+        .stop_fd = s->stop.fds[0],
         .has_descriptors = has_descriptors, .renew = renew, .stop_by_ns = stop_by_ns, .guard = guard, .end_before_others = nothing};
     store_relaxed(&s->stop_by_ns, 0);
     if (!error)

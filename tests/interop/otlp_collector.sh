@@ -89,6 +89,11 @@ check_sidecar() {
         "$program" 8 1 0
     check_figures "sidecar"
     check_dump "sidecar" "$scratch/beside"
+    start_collector
+    run "$JESPAN_CMD" run --quiet --otlp "$collector" --stacks --time --conf otlp_interval_ms:200 -- "$program" 8 8 150
+    check_figures "calls"
+    collected stacks > "$scratch/calls"
+    grep -q 'request.*parse.*run.*serve.*parse' "$scratch/calls" || fail_with "calls: no functions below the spans" "$scratch/calls"
 }
 
 check_resource() {

@@ -87,8 +87,33 @@ check_variables() {
     equal "token" "$(report 'r["headers"]["Authorization"]')" "Bearer abc"
 }
 
+# frames_of SPAN_ID: a line for each place where memory was allocated
+frames_of() {
+    report "[' '.join(t['frames']) for t in of('memory')[0]['stacks'].values() if t['labels'].get('span_id') == '$1']" | sort
+}
+
+# The sidecar pushes the functions that allocated, below the spans. A program that pushes by itself has places in binaries.
+check_calls() {
+    curl -fsS -X POST "$judge/reset"
+    "$JESPAN_CMD" run --quiet --stacks --pyroscope "$judge" --conf "${conf#*,},series_labels:route|tenant" -- "$program" 4 6 150 \
+        > "$scratch/figures" 2> "$scratch/said" || fail_with "the program failed" "$scratch/said"
+    equal "calls: refused" "$(report 'r["refused"]')" ""
+    equal "calls: memory by span" "$(spans_of memory alloc_objects alloc_space inuse_objects inuse_space)" \
+        "$(cut -d' ' -f1-5 "$scratch/figures")"
+    equal "calls of a request" "$(frames_of 00000002abcdef01)" $'request parse run serve parse\nrequest run serve'
+    equal "calls of the steady one" "$(frames_of 0000000dabcdef0c)" 'request main hold_steadily'
+    equal "time has no calls" "$(report 'sorted({t["frames"][-1] for s in of("wall") for t in s["stacks"].values() if t["labels"]})')" \
+        $'parse\nrequest'
+    run "$conf,pyroscope_url:$judge,series_labels:route|tenant,stacks:all" 8 150
+    equal "places: memory by span" "$(spans_of memory alloc_objects alloc_space inuse_objects inuse_space)" \
+        "$(cut -d' ' -f1-5 "$scratch/figures")"
+    equal "places of the steady one" \
+        "$(frames_of 0000000dabcdef0c | sed -E 's/ libc[^ ]*//g; s/( push_program\+0x[0-9a-f]+)+/ places/')" 'request places'
+}
+
 check_spans
 check_samples
+check_calls
 check_labels
 check_variables
 finish

@@ -87,6 +87,7 @@ unit_tests += \
 if PYROSCOPE
 unit_tests += \
 	%D%/exporters/test_otlp_request \
+	%D%/exporters/test_push_calls \
 	%D%/exporters/test_push_queue \
 	%D%/exporters/test_push_secrets \
 	%D%/exporters/test_pyroscope_labels \
@@ -110,6 +111,7 @@ unit_tests += \
 if PYROSCOPE
 unit_tests += \
 	%D%/exporters/test_otlp_memory \
+	%D%/exporters/test_push_calls_memory \
 	%D%/exporters/test_pyroscope_memory
 endif
 endif

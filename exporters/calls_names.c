@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names of the calls of /stacks. The host has them, since a module reads no debug information. Where the host has none, or not yet, a
+/* Names of calls. The host has them, since a module reads no debug information. Where the host has none, or not yet, a
  * call keeps the place in its binary as its name. */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,26 +11,26 @@
 
 #include "base/hash.h"
 #include "base/process_stat.h"
-#include "http_stacks.h"
+#include "calls.h"
 
 #define MOST_INLINED 20000u /* inlined functions of all calls */
 
 /* ---- What the host is asked ---- */
 
 /* A file that has code of the process. */
-struct binary {
+struct calls_binary {
     char path[PATH_MAX + 32];
     char build_id[2 * PROGRAM_BUILD_ID_BYTES + 1];
     uint64_t identity; /* 0: it cannot be opened, or another file has its name now */
 };
 
 /* The process may have another root directory. A path in ours leads to debug files better. */
-static void find_binary(struct binary *b, const struct code_maps *maps, const struct code_map *map)
+static void find_binary(struct calls_binary *b, const struct code_maps *maps, const struct code_map *map)
 {
     struct stat file, ours;
     bool is_vdso = strcmp(map->file, "[vdso]") == 0;
     int fd = is_vdso ? -1 : code_maps_open(maps, map);
-    *b = (struct binary){.identity = is_vdso};
+    *b = (struct calls_binary){.identity = is_vdso};
     snprintf(b->path, sizeof b->path, "%s", map->file);
     if (fd < 0)
         return;
@@ -45,22 +46,27 @@ static void find_binary(struct binary *b, const struct code_maps *maps, const st
     close(fd);
 }
 
-/* Fills in what the host wants to know of each call. `binaries` has room for all mappings. */
-static void describe_calls(struct calls *c, struct service_call *described, struct binary *binaries)
+/* Fills in what the host wants to know of each call. Returns false: there is no memory. */
+static bool describe_calls(struct calls *c)
 {
     uint32_t n = 0;
+    c->asked = calloc(c->n + (size_t)1, sizeof *c->asked);
+    c->binaries = calloc(code_maps_most(&c->maps), sizeof *c->binaries);
+    if (!c->asked || !c->binaries)
+        return false;
     for (uint32_t i = 0; i < c->n; i++) {
         uint64_t address = c->shown.frames[c->keys[i].frame].return_address - 1;
         struct code_map *map = code_maps_find(&c->maps, address);
         if (map && !map->id) {
-            find_binary(&binaries[n++], &c->maps, map);
+            find_binary(&c->binaries[n++], &c->maps, map);
             map->id = n;
         }
-        struct binary *b = map ? &binaries[map->id - 1] : NULL;
+        struct calls_binary *b = map ? &c->binaries[map->id - 1] : NULL;
         if (b && b->identity)
-            described[i] = (struct service_call){
+            c->asked[i] = (struct service_call){
                 .path = b->path, .build_id = b->build_id, .identity = b->identity, .offset = address - map->start + map->offset};
     }
+    return true;
 }
 
 /* ---- The rows ---- */
@@ -334,20 +340,27 @@ static bool show_names(struct calls *c, const struct service_call *named)
     return done;
 }
 
-const char *http_stacks_name(struct calls *c, const struct service_host *host)
+int calls_ask_names(struct calls *c, const struct service_host *host)
 {
     if (!host->name_calls)
-        return "none";
-    struct service_call *calls = calloc(c->n + (size_t)1, sizeof *calls);
-    struct binary *binaries = calloc(code_maps_most(&c->maps), sizeof *binaries);
-    bool done = calls && binaries;
-    size_t n_missing = 0;
-    if (done) {
-        describe_calls(c, calls, binaries);
-        n_missing = host->name_calls(calls, c->n);
-        done = show_names(c, calls);
-    }
-    free(calls);
-    free(binaries);
-    return !done ? NULL : n_missing > 0 ? "some" : "all";
+        return 0;
+    if (!c->asked && !describe_calls(c))
+        return -ENOMEM;
+    calls_end_names(c);
+    c->host = host;
+    return (int)host->name_calls(c->asked, c->n);
+}
+
+bool calls_show_names(struct calls *c)
+{
+    bool done = !c->host || show_names(c, c->asked);
+    calls_show(c);
+    return done;
+}
+
+void calls_end_names(struct calls *c)
+{
+    if (c->host)
+        c->host->end_names();
+    c->host = NULL;
 }
