@@ -170,15 +170,15 @@ static void test_binaries(void **state)
     (void)state;
     for (uint32_t i = 0; i < MOST_BINARIES + 10; i++) {
         snprintf(paths[i], sizeof paths[i], "/b/%u", i);
-        calls[i] = (struct service_call){.path = paths[i], .build_id = BUILD_ID, .offset = 2};
+        calls[i] = (struct service_call){.path = paths[i], .build_id = BUILD_ID, .identity = i / 8, .offset = 2};
     }
     await(MOST_BINARIES + 10);
     assert_int_equal(names.n_binaries, MOST_BINARIES);
     assert_int_equal(calls[0].n_functions, N_NAMES);
     assert_int_equal(calls[MOST_BINARIES + 9].n_functions, 0);
     for (uint32_t i = 0; i < 10; i++) /* the others are forgotten, and nine of these are new */
-        calls[i].path = paths[MOST_BINARIES + i];
-    calls[9].path = paths[7];
+        calls[i] = (struct service_call){.path = paths[MOST_BINARIES + i], .build_id = BUILD_ID, .identity = 9, .offset = 2};
+    calls[9] = (struct service_call){.path = paths[7], .build_id = BUILD_ID, .identity = 7 / 8, .offset = 2};
     assert_int_equal(await(10), 9);
     assert_int_equal(names.n_binaries, 10);
     for (uint32_t i = 0; i < 10; i++)
@@ -194,7 +194,7 @@ static void test_full_later(void **state)
         snprintf(paths[i], sizeof paths[i], "/l/%u", i);
     for (uint32_t round = 0; round < 3; round++) {
         for (uint32_t i = 0; i < MOST_BINARIES / 2 + 10; i++)
-            calls[i] = (struct service_call){.path = paths[i], .build_id = BUILD_ID, .identity = round, .offset = 2};
+            calls[i] = (struct service_call){.path = paths[i], .build_id = BUILD_ID, .identity = 8 * i + round, .offset = 2};
         assert_int_equal(await(MOST_BINARIES / 2 + 10), MOST_BINARIES / 2 + 10);
         assert_int_equal(calls[MOST_BINARIES / 2 + 9].n_functions, N_NAMES);
     }
