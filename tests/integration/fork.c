@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fork, vfork and exec from a threaded program under allocation load: every child works and ends.
  *
- * FORKS: number of forks (10,000). Each child frees what the parent allocated, allocates, uses spans and reads figures.
+ * FORKS: number of forks (6,000). Each child frees what the parent allocated, allocates, uses spans and reads figures.
  * Some children start a thread, fork again, or exec. A child that hangs is killed by its alarm, which is a failure.
  */
 #define _GNU_SOURCE
@@ -186,7 +186,7 @@ int main(void)
     setup();
     for (int i = 0; i < LOADERS; i++)
         CHECK_EQ(pthread_create(&loaders[i], NULL, load, NULL), 0);
-    fork_many((unsigned)check_rounds("FORKS", 10000));
+    fork_many((unsigned)check_rounds("FORKS", 6000));
     vfork_and_exec();
     spawn_many();
     stop = true;
