@@ -90,7 +90,7 @@ check_sidecar() {
     check_figures "sidecar"
     check_dump "sidecar" "$scratch/beside"
     start_collector
-    run "$JESPAN_CMD" run --quiet --otlp "$collector" --stacks --time --conf otlp_interval_ms:200 -- "$program" 8 8 150
+    run "$JESPAN_CMD" run --quiet --otlp "$collector" --stacks --time --conf otlp_interval_ms:3600000,otlp_exit_timeout_ms:60000 -- "$program" 8 8 0
     check_figures "calls"
     collected stacks > "$scratch/calls"
     grep -q 'request.*parse.*run.*serve.*parse' "$scratch/calls" || fail_with "calls: no functions below the spans" "$scratch/calls"

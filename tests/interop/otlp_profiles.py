@@ -77,7 +77,7 @@ class Push:
 
     def samples(self):
         for profile in self.profiles:
-            for sample in profile["samples"]:
+            for sample in profile.get("samples", ()):
                 (value,) = map(int, sample["values"])
                 assert value > 0, sample
                 yield self.type_of(profile), sample, value

@@ -92,10 +92,12 @@ frames_of() {
     report "[' '.join(t['frames']) for t in of('memory')[0]['stacks'].values() if t['labels'].get('span_id') == '$1']" | sort
 }
 
-# The sidecar pushes the functions that allocated, below the spans. A program that pushes by itself has places in binaries.
+# The sidecar pushes the functions that allocated, below the spans: once, at exit, when there is time to wait for their names. A program that
+# pushes by itself has places in binaries.
 check_calls() {
+    local at_exit="pyroscope_interval_ms:3600000,pyroscope_exit_timeout_ms:60000,series_labels:route|tenant"
     curl -fsS -X POST "$judge/reset"
-    "$JESPAN_CMD" run --quiet --stacks --pyroscope "$judge" --conf "${conf#*,},series_labels:route|tenant" -- "$program" 4 6 150 \
+    "$JESPAN_CMD" run --quiet --stacks --pyroscope "$judge" --conf "$at_exit" -- "$program" 4 6 0 \
         > "$scratch/figures" 2> "$scratch/said" || fail_with "the program failed" "$scratch/said"
     equal "calls: refused" "$(report 'r["refused"]')" ""
     equal "calls: memory by span" "$(spans_of memory alloc_objects alloc_space inuse_objects inuse_space)" \
