@@ -104,19 +104,11 @@ static bool add_stacks(struct calls *c, const struct snapshot *s)
     return done;
 }
 
-void calls_show(struct calls *c)
-{
-    c->shown.rows = c->rows;
-    c->shown.n_rows = c->rows ? c->n_contexts + c->n : 0;
-}
-
 bool calls_make(struct calls *c, const struct snapshot *s)
 {
     *c = (struct calls){.shown = *s, .n_contexts = s->n_rows};
     code_maps_read(&c->maps, s, NULL);
-    bool done = s->n_rows > 0 && add_stacks(c, s);
-    calls_show(c);
-    return done;
+    return s->n_rows > 0 && add_stacks(c, s);
 }
 
 void calls_free(struct calls *c)

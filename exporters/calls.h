@@ -17,7 +17,7 @@ struct call_key {
 struct calls_binary;
 
 struct calls {
-    struct snapshot shown; /* a copy of the snapshot, with more rows */
+    struct snapshot shown; /* a copy of the snapshot, which calls_show_names() gives the rows below */
     uint32_t n_contexts;   /* rows of the snapshot; those of calls follow */
     uint32_t n, room;
     struct snapshot_row *rows;
@@ -40,13 +40,8 @@ void calls_free(struct calls *c);
 int calls_ask_names(struct calls *c, const struct service_host *host);
 void calls_end_names(struct calls *c);
 
-/* Gives the rows of calls the names that were found, and adds rows for inlined functions. Leaves out functions of the allocator and of
- * libc's start, as the command does. To be called once. Returns false: there is no memory. */
+/* Gives the rows of calls the names that the host has, if it was asked, and adds rows for inlined functions. Leaves out functions of the
+ * allocator and of libc's start, as the command does. To be called once. Returns false: there is no memory. */
 bool calls_show_names(struct calls *c);
-
-/* ---- Between both files ---- */
-
-/* The rows, or their number, have changed. */
-void calls_show(struct calls *c);
 
 #endif

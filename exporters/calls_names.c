@@ -170,10 +170,9 @@ static bool is_carrier(const struct naming *n, uint32_t row)
 /* What the allocator's functions and carriers have counts for their caller. */
 static void move_to_caller(struct naming *n, uint32_t row)
 {
-    static const struct totals zero;
     struct calls *c = n->c;
     uint32_t caller = row;
-    if (memcmp(&c->rows[row].totals, &zero, sizeof zero) == 0)
+    if (!totals_any(&c->rows[row].totals))
         return;
     while (is_row_of_call(c, caller) && n->roles[call_of(c, caller)] == SERVICE_ALLOCATES)
         caller = c->rows[caller].parent_row;
@@ -186,7 +185,7 @@ static void move_to_caller(struct naming *n, uint32_t row)
         caller = c->rows[caller].parent_row;
     if (caller != row) {
         totals_add(&c->rows[caller].totals, &c->rows[row].totals);
-        c->rows[row].totals = zero;
+        c->rows[row].totals = (struct totals){0};
     }
 }
 
@@ -353,9 +352,11 @@ int calls_ask_names(struct calls *c, const struct service_host *host)
 
 bool calls_show_names(struct calls *c)
 {
-    bool done = !c->host || show_names(c, c->asked);
-    calls_show(c);
-    return done;
+    if (c->host && !show_names(c, c->asked))
+        return false;
+    c->shown.rows = c->rows;
+    c->shown.n_rows = c->n_contexts + c->n;
+    return true;
 }
 
 void calls_end_names(struct calls *c)

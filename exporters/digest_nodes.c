@@ -162,8 +162,7 @@ void digest_free_nodes(struct digest *d)
 
 bool digest_has_figures(const struct digest_node *n)
 {
-    static const struct totals none;
-    return memcmp(&n->totals, &none, sizeof none) != 0;
+    return totals_any(&n->totals);
 }
 
 uint32_t digest_site_of(const struct digest *d, uint32_t index)

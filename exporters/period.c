@@ -53,12 +53,6 @@ static void set_held(struct totals *period, uint64_t objects, uint64_t bytes)
     period->credited_in_bytes = bytes + period->free_bytes + period->credited_out_bytes - period->alloc_bytes;
 }
 
-static bool is_anything(const struct totals *t)
-{
-    static const struct totals none;
-    return memcmp(t, &none, sizeof none) != 0;
-}
-
 static struct totals of_row(struct snapshot_delta *d, const struct snapshot_row *row)
 {
     struct totals period = snapshot_delta_of_row(d, row);
@@ -88,11 +82,11 @@ int period_next(struct period *p, const struct snapshot *s, period_each *each, v
     for (uint32_t i = 0; i < s->n_rows; i++) {
         snapshot_delta_open(d, &s->rows[i]);
         struct totals period = of_row(d, &s->rows[i]);
-        if (is_anything(&period))
+        if (totals_any(&period))
             each(user, s, i, &period);
     }
     struct totals retired = of_retired(d, s);
-    if (is_anything(&retired))
+    if (totals_any(&retired))
         each(user, s, PERIOD_RETIRED, &retired);
     return 0;
 }

@@ -4,10 +4,12 @@
 #include "period_stacks.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/number.h"
 #include "hash_index.h"
 
 /* Its bytes are hashed, so it has no padding. */
@@ -16,14 +18,14 @@ struct stack_key {
     uint32_t frame;
 };
 
-struct figures {
-    uint64_t alloc_objects, alloc_bytes, alloc_requested_bytes, free_objects, free_bytes;
-};
+/* What only grows while the stack is there: the first members of struct totals. */
+enum { FIGURES = 5 };
+_Static_assert(offsetof(struct totals, free_bytes) == (FIGURES - 1) * sizeof(uint64_t), "allocations and frees are the first members");
 
 struct stack_told {
     struct stack_key key;
     uint32_t row;
-    struct figures sum; /* told since the program began; at first: what is to be told */
+    uint64_t sum[FIGURES]; /* told of the stack so far; at first: what it has now */
     uint64_t inuse_objects, inuse_bytes;
 };
 
@@ -41,11 +43,8 @@ static uint32_t hash_key(const struct stack_key *key)
 
 static void add(struct stack_told *to, const struct totals *t)
 {
-    to->sum.alloc_objects += t->alloc_objects;
-    to->sum.alloc_bytes += t->alloc_bytes;
-    to->sum.alloc_requested_bytes += t->alloc_requested_bytes;
-    to->sum.free_objects += t->free_objects;
-    to->sum.free_bytes += t->free_bytes;
+    for (int i = 0; i < FIGURES; i++)
+        to->sum[i] += ((const uint64_t *)t)[i];
     to->inuse_objects += totals_inuse_objects(t);
     to->inuse_bytes += totals_inuse_bytes(t);
 }
@@ -72,58 +71,42 @@ static uint32_t gather(const struct snapshot *s, struct stack_told *now, struct 
 
 /* ---- What is new ---- */
 
-/* Of a figure that went down, all is new: the stack came again. */
-static struct figures new_since(const struct figures *before, const struct figures *now)
+/* False: a figure went down, so the stack was recycled and came again. */
+static bool has_stayed(const uint64_t before[FIGURES], const uint64_t now[FIGURES])
 {
-    if (now->alloc_objects < before->alloc_objects || now->alloc_bytes < before->alloc_bytes || now->free_objects < before->free_objects ||
-        now->free_bytes < before->free_bytes || now->alloc_requested_bytes < before->alloc_requested_bytes)
-        return *now;
-    return (struct figures){now->alloc_objects - before->alloc_objects, now->alloc_bytes - before->alloc_bytes,
-                            now->alloc_requested_bytes - before->alloc_requested_bytes, now->free_objects - before->free_objects,
-                            now->free_bytes - before->free_bytes};
+    for (int i = 0; i < FIGURES; i++)
+        if (now[i] < before[i])
+            return false;
+    return true;
 }
 
-static uint64_t at_most(uint64_t n, uint64_t most)
+/* Tells what is new, and returns it. The row may have less at this moment, since threads go on while they are counted. Then the next
+ * period has the rest. */
+static struct totals tell(struct stack_told *now, const uint64_t before[FIGURES], const struct totals *row)
 {
-    return n < most ? n : most;
-}
-
-/* What the stack has of its row, which has the rest. */
-static struct totals part_of(const struct totals *row, const struct figures *more, const struct stack_told *now)
-{
-    struct totals t = {.alloc_objects = at_most(more->alloc_objects, row->alloc_objects),
-                       .alloc_bytes = at_most(more->alloc_bytes, row->alloc_bytes),
-                       .alloc_requested_bytes = at_most(more->alloc_requested_bytes, row->alloc_requested_bytes),
-                       .free_objects = at_most(more->free_objects, row->free_objects),
-                       .free_bytes = at_most(more->free_bytes, row->free_bytes)};
-    t.credited_in_objects = at_most(now->inuse_objects, at_least_0(totals_inuse_objects(row))) + t.free_objects - t.alloc_objects;
-    t.credited_in_bytes = at_most(now->inuse_bytes, at_least_0(totals_inuse_bytes(row))) + t.free_bytes - t.alloc_bytes;
-    return t;
-}
-
-/* Its row may have less at this moment, since threads go on while they are counted. The next period has the rest. */
-static void leave_rest(struct figures *sum, const struct figures *more, const struct totals *part)
-{
-    sum->alloc_objects -= more->alloc_objects - part->alloc_objects;
-    sum->alloc_bytes -= more->alloc_bytes - part->alloc_bytes;
-    sum->alloc_requested_bytes -= more->alloc_requested_bytes - part->alloc_requested_bytes;
-    sum->free_objects -= more->free_objects - part->free_objects;
-    sum->free_bytes -= more->free_bytes - part->free_bytes;
+    struct totals part = {0};
+    uint64_t *more = (uint64_t *)&part;
+    const uint64_t *most = (const uint64_t *)row;
+    for (int i = 0; i < FIGURES; i++) {
+        more[i] = lesser(now->sum[i] - before[i], most[i]);
+        now->sum[i] = before[i] + more[i];
+    }
+    part.credited_in_objects = lesser(now->inuse_objects, at_least_0(totals_inuse_objects(row))) + part.free_objects - part.alloc_objects;
+    part.credited_in_bytes = lesser(now->inuse_bytes, at_least_0(totals_inuse_bytes(row))) + part.free_bytes - part.alloc_bytes;
+    return part;
 }
 
 /* `before` has the index of what was told. Takes from the rows what stacks have, and then gives it back. Returns how many have anything. */
 static uint32_t compare(const struct period_stacks *p, const struct hash_index *before, struct stack_told *now, uint32_t n,
                         struct snapshot_row *rows, struct snapshot_stack *list)
 {
-    static const struct totals none;
-    static const struct figures nothing;
+    static const uint64_t nothing[FIGURES];
     uint32_t n_listed = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t found = hash_index_find(before, hash_key(&now[i].key), is_stack, p->told, &now[i].key);
-        struct figures more = new_since(found != HASH_INDEX_NONE ? &p->told[found].sum : &nothing, &now[i].sum);
-        struct totals part = part_of(&rows[now[i].row].totals, &more, &now[i]);
-        leave_rest(&now[i].sum, &more, &part);
-        if (memcmp(&part, &none, sizeof part) == 0)
+        bool is_known = found != HASH_INDEX_NONE && has_stayed(p->told[found].sum, now[i].sum);
+        struct totals part = tell(&now[i], is_known ? p->told[found].sum : nothing, &rows[now[i].row].totals);
+        if (!totals_any(&part))
             continue;
         totals_subtract(&rows[now[i].row].totals, &part);
         list[n_listed++] = (struct snapshot_stack){.row = now[i].row, .frame = now[i].key.frame, .totals = part};

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void take(void *calls, const struct snapshot *s, uint32_t row, const struct totals *totals)
 {
@@ -14,15 +13,11 @@ static void take(void *calls, const struct snapshot *s, uint32_t row, const stru
 }
 
 /* Without them, what they have stays with the spans. */
-static void make_calls(struct push_calls *c, struct period_stacks *stacks, const struct snapshot *s)
+static void take_stacks(struct push_calls *c, struct period_stacks *stacks, const struct snapshot *s)
 {
     int64_t n = period_stacks_next(stacks, s, c->rows, &c->stacks);
     c->period.stacks = c->stacks;
     c->period.n_stacks = n > 0 ? (uint32_t)n : 0;
-    if (n > 0)
-        c->has_calls = calls_make(&c->calls, &c->period);
-    if (n > 0 && !c->has_calls)
-        calls_free(&c->calls);
 }
 
 int push_calls_make(struct push_calls *c, struct period *period, struct period_stacks *stacks, const struct snapshot *s)
@@ -37,32 +32,39 @@ int push_calls_make(struct push_calls *c, struct period *period, struct period_s
     }
     int error = period_next(period, s, take, c);
     if (error == 0 && (s->n_stacks > 0 || stacks->n > 0))
-        make_calls(c, stacks, s);
+        take_stacks(c, stacks, s);
     return error;
+}
+
+void push_calls_find(struct push_calls *c)
+{
+    if (c->period.n_stacks == 0)
+        return;
+    c->has_calls = calls_make(&c->calls, &c->period);
+    if (!c->has_calls)
+        calls_free(&c->calls);
 }
 
 bool push_calls_lack_names(struct push_calls *c, const struct service_host *host)
 {
     bool is_lacking = c->has_calls && calls_ask_names(&c->calls, host) > 0;
-    if (c->has_calls)
+    if (is_lacking)
         calls_end_names(&c->calls);
     return is_lacking;
 }
 
 static void add_rows(struct digest *digest, const struct snapshot *s)
 {
-    static const struct totals none;
     for (uint32_t i = 0; i < s->n_rows; i++)
-        if (memcmp(&s->rows[i].totals, &none, sizeof none) != 0)
+        if (totals_any(&s->rows[i].totals))
             digest_add(digest, s, i, &s->rows[i].totals);
 }
 
 void push_calls_add(struct push_calls *c, const struct service_host *host, struct digest *digest)
 {
-    static const struct totals none;
-    bool has_names = c->has_calls && calls_ask_names(&c->calls, host) >= 0 && calls_show_names(&c->calls);
+    bool has_names = c->has_calls && (c->calls.host || calls_ask_names(&c->calls, host) >= 0) && calls_show_names(&c->calls);
     add_rows(digest, has_names ? &c->calls.shown : &c->period);
-    if (memcmp(&c->retired, &none, sizeof none) != 0)
+    if (totals_any(&c->retired))
         digest_add(digest, &c->period, PERIOD_RETIRED, &c->retired);
 }
 

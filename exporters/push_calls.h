@@ -19,9 +19,12 @@ struct push_calls {
     struct calls calls; /* if there are any */
 };
 
-/* Ends a period. Without stacks, or without memory for them, all is with the spans. Returns 0 or -ENOMEM: then nothing was told, and
- * the next period has it. Free it in any case. The snapshot must outlive it. */
+/* Ends a period. Returns 0 or -ENOMEM: then nothing was told, and the next period has it. Free it in any case. The snapshot must outlive
+ * it. */
 int push_calls_make(struct push_calls *c, struct period *period, struct period_stacks *stacks, const struct snapshot *s);
+
+/* Makes calls of the stacks. Without them, or without memory, all is with the spans. */
+void push_calls_find(struct push_calls *c);
 
 /* Asks the host for names. Returns whether it looks for any, so that it may be asked again. */
 bool push_calls_lack_names(struct push_calls *c, const struct service_host *host);

@@ -77,6 +77,7 @@ static void end_period(struct pusher *p)
         digest_free(digest);
         return;
     }
+    push_calls_find(&calls);
     await_names(p, &calls);
     push_calls_add(&calls, p->host, digest);
     push_calls_free(&calls);

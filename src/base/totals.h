@@ -81,6 +81,16 @@ static inline bool totals_differ(struct totals *difference, const struct totals 
     return any[0] | any[1];
 }
 
+/* Whether any member is not 0. */
+static inline bool totals_any(const struct totals *t)
+{
+    totals_pair any = {0};
+    const totals_pair *of = (const totals_pair *)t;
+    for (unsigned i = 0; i < TOTALS_PAIRS; i++)
+        any |= of[i];
+    return any[0] | any[1];
+}
+
 /* Returns the difference between `now` and `told`, and adds it to `told`. A member that went down counts as
  * unchanged. */
 static inline struct totals totals_grow(struct totals *told, const struct totals *now)

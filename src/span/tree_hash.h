@@ -3,7 +3,10 @@
  *
  * The table has a few buckets for each number that was ever used, and gets more one at a time, as the tree grows: linear
  * hashing. So it stays in the processor's caches while there are few contexts, and nobody waits for a table that is
- * copied. All of it needs LOCK_TREE.
+ * copied.
+ *
+ * All of it needs LOCK_TREE, but for tree_hash_first() and reading `hash_next`, by which tree_find() goes on. Links are written by release
+ * stores: a reader without the lock, which loads them by acquire, finds the memory of a new number mapped.
  */
 #ifndef JESPAN_TREE_HASH_H
 #define JESPAN_TREE_HASH_H

@@ -81,6 +81,7 @@ static void end_with(const struct moment *m, const struct service_host *host)
     digest_free(last);
     last = digest_make(&shape);
     assert_int_equal(push_calls_make(&calls, pushed.period, &pushed.stacks, s), 0);
+    push_calls_find(&calls);
     assert_int_equal(push_calls_lack_names(&calls, host), 0);
     push_calls_add(&calls, host, last);
     push_calls_free(&calls);
@@ -92,7 +93,7 @@ static void end(const struct moment *m)
     end_with(m, &no_names);
 }
 
-/* Of the node with this path: as text, "OBJECTS BYTES allocated, OBJECTS BYTES in use". Its label is the span's. */
+/* Returns the figures of the node with this path as text: "OBJECTS BYTES allocated, OBJECTS BYTES in use". Its label is the span's. */
 static const char *has(const char *path)
 {
     static char text[128];

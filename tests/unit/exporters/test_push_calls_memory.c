@@ -63,6 +63,7 @@ static int end_period(struct digest *d, struct period *period, struct period_sta
     struct push_calls calls;
     int error = push_calls_make(&calls, period, list, s);
     if (error == 0) {
+        push_calls_find(&calls);
         push_calls_lack_names(&calls, &host);
         push_calls_add(&calls, &host, d);
         check_sum(d, s, told);
