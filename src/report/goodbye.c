@@ -46,12 +46,18 @@ static bool is_forked_into_namespace(void)
     return getppid() == 0;
 }
 
+static void ring(void)
+{
+    atomic_fetch_add(&page->rings, 1);
+    syscall(SYS_futex, &page->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 static struct sidecar_slot *take_free_slot(uint32_t pid)
 {
     for (uint32_t i = 0; i < SIDECAR_SLOTS; i++) {
         struct sidecar_slot *slot = &page->slots[(pid + i) % SIDECAR_SLOTS];
         uint32_t none = 0;
-        if (!load_relaxed(&slot->pid) && atomic_compare_exchange_strong(&slot->pid, &none, pid))
+        if (!load_relaxed(&slot->pid) && atomic_compare_exchange_strong(&slot->pid, &none, SIDECAR_TAKEN))
             return slot;
     }
     return NULL;
@@ -66,10 +72,6 @@ static struct sidecar_slot *take_slot(bool forked)
         slot = take_free_slot(pid);
     if (!slot)
         return NULL;
-    if (atomic_load(&page->closed)) {
-        atomic_store(&slot->pid, 0);
-        return NULL;
-    }
     store_relaxed(&slot->state, SIDECAR_RUNS);
     store_relaxed(&slot->events, 0);
     store_relaxed(&slot->forked, forked);
@@ -79,7 +81,11 @@ static struct sidecar_slot *take_slot(bool forked)
     store_relaxed(&slot->began_ns, clock_ns(CLOCK_MONOTONIC));
     if (load_relaxed(&page->tracer))
         prctl(PR_SET_PTRACER, load_relaxed(&page->tracer), 0, 0, 0);
-    return slot;
+    atomic_store(&slot->pid, pid);
+    if (!atomic_load(&page->closed))
+        return slot;
+    atomic_store(&slot->pid, 0);
+    return NULL;
 }
 
 void goodbye_start(void)
@@ -110,6 +116,8 @@ COLD void goodbye_after_fork(void)
     if (is_outside)
         store_relaxed(&page->left_out, load_relaxed(&own->pid)); /* the parent */
     own = conf.follow_fork && !is_outside ? take_slot(true) : NULL;
+    if (own && !atomic_exchange(&page->has_forked, 1))
+        ring();
 }
 
 /* ---- Events ---- */
@@ -178,8 +186,7 @@ static bool ask(enum sidecar_state how, uint64_t until_ns)
     }
     if (!atomic_compare_exchange_strong(&slot->state, &runs, how))
         return false;
-    atomic_fetch_add(&page->rings, 1);
-    syscall(SYS_futex, &page->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    ring();
     return wait_for(slot, SIDECAR_READ, read_by_ns < until_ns ? read_by_ns : until_ns) &&
            wait_for(slot, SIDECAR_DELIVERED, until_ns);
 }

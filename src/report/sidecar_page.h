@@ -3,8 +3,8 @@
  * process once more at its end.
  *
  * The page is a memfd of the sidecar, which `sidecar` in the configuration names. A process takes a slot when its
- * program starts or when it is forked, without a system call. The sidecar looks at the slots once a second, and when a
- * process rings. It empties the slots of processes that have ended.
+ * program starts, without a system call, or when it is forked. The sidecar looks at the slots once a second, and when a
+ * process rings: it waits at its end, has an event, or is forked. The sidecar empties the slots of processes that have ended.
  *
  * Processes of several users may write to the page, as a server and its workers do, and any of them may be hostile. So
  * it has numbers only: no address, and no type of libc that contains addresses, such as a mutex. The worst effect of a
@@ -21,10 +21,12 @@
 #include "snapshot/alert_figures.h"
 
 #define SIDECAR_PAGE_NAME "jespan-sidecar" /* as /proc/PID/maps shows it, after "memfd:" */
-#define SIDECAR_PAGE_LAYOUT 0x6a730008u /* changes with the layout */
+#define SIDECAR_PAGE_LAYOUT 0x6a730009u /* changes with the layout */
 #define SIDECAR_PAGE_BYTES 786432 /* the kernel gives memory for what is used of it */
 #define SIDECAR_SLOTS 1360
 #define SIDECAR_BEAT_NS UINT64_C(25000000) /* how often the sidecar beats while a process waits for it */
+
+#define SIDECAR_TAKEN UINT32_MAX
 
 enum sidecar_state {
     SIDECAR_RUNS,       /* the process runs */
@@ -35,7 +37,7 @@ enum sidecar_state {
 };
 
 struct sidecar_slot {
-    _Atomic uint32_t pid;    /* in the sidecar's PID namespace. 0: free */
+    _Atomic uint32_t pid;    /* in the sidecar's PID namespace. 0: free. SIDECAR_TAKEN: it is being filled */
     _Atomic uint32_t state;  /* a futex: enum sidecar_state */
     _Atomic uint32_t forked; /* the process has executed no program since it was forked */
     _Atomic uint32_t events; /* a futex: DUMP_BIT() of events that the sidecar has yet to handle, and base/dump_on.h's bits */
@@ -47,7 +49,7 @@ enum sidecar_wants { SIDECAR_WANTS_NONE, SIDECAR_WANTS_DUMPED, SIDECAR_WANTS_ALL
 
 struct sidecar_page {
     _Atomic uint32_t layout; /* SIDECAR_PAGE_LAYOUT once the rest is valid */
-    _Atomic uint32_t rings;  /* a futex: how often a process has asked */
+    _Atomic uint32_t rings;  /* a futex: how often a process has rung */
     _Atomic uint32_t beats;  /* grows while a process waits, unless the sidecar is stopped */
     _Atomic uint32_t closed; /* the sidecar ends, and serves no other process */
     _Atomic uint32_t wants;  /* enum sidecar_wants */
@@ -56,6 +58,7 @@ struct sidecar_page {
     _Atomic uint32_t alive;  /* a robust futex: has FUTEX_OWNER_DIED when the sidecar has died */
     _Atomic uint32_t left_out; /* the last process that is in another PID namespace, or has a child there. 0: none */
     _Atomic uint32_t handed_over; /* the last process that another sidecar reports for, by another `jespan run`. 0: none */
+    _Atomic uint32_t has_forked; /* a forked child has taken a slot since the sidecar has looked */
     struct sidecar_slot slots[SIDECAR_SLOTS];
     /* Of the processes with these slots. The sidecar writes them: */
     struct alert_figures alerts[SIDECAR_SLOTS][ALERTS_MOST];

@@ -132,6 +132,18 @@ void page_hush(void)
         eventfd_read(bell, &any);
 }
 
+bool page_has_forks(void)
+{
+    return page && load_acquire(&page->has_forked);
+}
+
+/* To be followed by a look at the slots: a child that does not see this has taken its slot before. */
+void page_forget_forks(void)
+{
+    if (page)
+        atomic_exchange(&page->has_forked, 0);
+}
+
 struct sidecar_slot *page_next(const struct sidecar_slot *slot)
 {
     size_t i = slot ? (size_t)(slot - page->slots) + 1 : 0;
@@ -257,13 +269,27 @@ void page_be_open(struct sidecar_slot *slot, pid_t pid)
         atomic_fetch_and_explicit(&slot->events, ~DUMP_ON_QUIET, memory_order_release);
 }
 
+static bool is_waiting(const struct sidecar_slot *slot)
+{
+    uint32_t state = load_acquire(&slot->state);
+    return state != SIDECAR_RUNS && state != SIDECAR_DELIVERED;
+}
+
+bool page_is_awaited(void)
+{
+    for (struct sidecar_slot *slot = NULL; (slot = page_next(slot));)
+        if (is_waiting(slot) || load_acquire(&slot->events) & (DUMP_BIT(DUMP_N_EVENTS) - 1))
+            return true;
+    return false;
+}
+
 void page_rest(void)
 {
     uint32_t rings = page ? load_acquire(&page->rings) : 0;
     if (!page || rings == load_relaxed(&heard))
         return;
     for (struct sidecar_slot *slot = NULL; (slot = page_next(slot));)
-        if (load_acquire(&slot->state) != SIDECAR_RUNS && load_acquire(&slot->state) != SIDECAR_DELIVERED)
+        if (is_waiting(slot))
             return;
     store_release(&heard, rings);
 }

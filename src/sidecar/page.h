@@ -13,7 +13,7 @@
 #include "report/sidecar_page.h"
 
 /* Maps the page of that memfd, says in it for which `reasons` (DUMP_BIT()) dumps are written, and starts
- * the thread that waits for processes to ask. Returns a descriptor that becomes readable when one asks, or a negative errno. */
+ * the thread that waits for processes to ring. Returns a descriptor that becomes readable when one rings, or a negative errno. */
 int page_open(int memfd, enum sidecar_wants wants, uint32_t reasons);
 
 bool page_is_open(void);
@@ -21,8 +21,13 @@ bool page_is_open(void);
 /* Whether the page is this file. */
 bool page_has_inode(uint64_t inode);
 
-/* Makes the descriptor unreadable until the next process asks. */
+/* Makes the descriptor unreadable until the next process rings. */
 void page_hush(void);
+
+/* Why processes have rung: one waits or has an event, or one was forked. The latter until page_forget_forks(). */
+bool page_is_awaited(void);
+bool page_has_forks(void);
+void page_forget_forks(void);
 
 /* Returns the next slot that a process has taken, after `slot` (NULL: the first). NULL: there is none. */
 struct sidecar_slot *page_next(const struct sidecar_slot *slot);

@@ -35,6 +35,7 @@
 #include "snapshot/view.h"
 
 #define LOOK_EVERY_NS UINT64_C(1000000000) /* for processes that have taken a slot */
+#define FORKED_AFTER_NS UINT64_C(10000000) /* for forked children: many execute a program at once */
 #define EXPECT_FOR_NS UINT64_C(1000000000) /* after the last end, for processes that are about to take one */
 #define EXPECT_EVERY_NS UINT64_C(50000000)
 #define LEAVE_AFTER_NS UINT64_C(5000000000)
@@ -144,6 +145,7 @@ static void begin_served(struct sidecar_slot *slot, pid_t pid)
 
 static void look_for_processes(void)
 {
+    page_forget_forks();
     for (struct sidecar_slot *slot = NULL; (slot = page_next(slot));) {
         pid_t pid = (pid_t)load_acquire(&slot->pid);
         struct served *p = pid > 0 ? find_served(pid) : NULL;
@@ -245,6 +247,16 @@ static void wait_for_something(size_t n_fds)
     page_hush();
 }
 
+/* Whether processes have rung that it may not know and that wait. Those that were forked are looked for soon. */
+static bool is_called(void)
+{
+    if (!sidecar.fds[RINGS].revents)
+        return false;
+    if (page_has_forks())
+        sidecar.next_look_ns = lesser(sidecar.next_look_ns, sidecar.woke_ns + FORKED_AFTER_NS);
+    return page_is_awaited();
+}
+
 /* Returns false when the sidecar was told to end. */
 static bool run_once(void)
 {
@@ -252,7 +264,7 @@ static bool run_once(void)
     wait_for_something(n);
     bool is_told = sidecar.fds[SIGNALS].revents;
     end_those_that_ended(n);
-    if (sidecar.fds[RINGS].revents || clock_ns(CLOCK_MONOTONIC) >= sidecar.next_look_ns)
+    if (is_called() || clock_ns(CLOCK_MONOTONIC) >= sidecar.next_look_ns)
         look_for_processes();
     for (struct served *p = sidecar.first_served; p; p = p->next)
         served_tend(p);

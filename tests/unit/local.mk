@@ -66,6 +66,7 @@ unit_tests += \
 	%D%/report/test_dump \
 	%D%/report/test_dump_dir \
 	%D%/report/test_dump_special \
+	%D%/report/test_goodbye \
 	%D%/report/test_limit_events \
 	%D%/report/test_oom_forecast \
 	%D%/report/test_reporter_tell \
