@@ -130,8 +130,10 @@ static bool line_key(const struct report_input *input, const JespanPprof__Sample
     struct stack_call call;
     (void)argument;
     bool is_call = call_of(input, sample, i, &call);
-    *hash = hash_mix(hash_function(input, &call) + hash_mix(hash_file(input, &call))
-                     + (call.line ? (uint64_t)call.line->line : 0));
+    uint64_t line = hash_mix(hash_file(input, &call)) + (call.line ? (uint64_t)call.line->line : 0);
+    if (stack_is_start(&input->profile, &call))
+        line = report_address_hash(input, call.location);
+    *hash = hash_mix(hash_function(input, &call) + line);
     return is_call;
 }
 

@@ -89,7 +89,8 @@ uint64_t report_location_hash(const struct report_input *input, uint64_t id)
 static int read_frames(struct report_input *input, const struct report_source *source, bool quiet)
 {
     enum report_frames frames = source->frames;
-    int error = frames != REPORT_SPANS ? symbolize_profile(&input->profile, input->pid, quiet) : 0;
+    unsigned how = SYMBOLIZE_STARTS | (quiet ? SYMBOLIZE_QUIET : 0);
+    int error = frames != REPORT_SPANS ? symbolize_profile(&input->profile, input->pid, how) : 0;
     if (error != 0 || frames == REPORT_LOCATIONS)
         return error;
     enum profile_frames_kind calls = source->all_frames ? PROFILE_ALL_CALLS : PROFILE_CALLS;

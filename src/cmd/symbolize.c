@@ -20,7 +20,7 @@ static int symbolize_file(const char *from, const char *to)
 {
     struct profile profile;
     const char *reason = profile_read(&profile, from);
-    int error = reason ? 0 : symbolize_profile(&profile, 0, false);
+    int error = reason ? 0 : symbolize_profile(&profile, 0, 0);
     if (error != 0)
         reason = error == -E2BIG ? "too many functions" : "out of memory";
     int status = reason ? cmd_fail(from, reason, STATUS_USAGE) : cmd_write_file(to, write_profile, &profile);

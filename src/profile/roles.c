@@ -38,7 +38,7 @@ static bool carries(ProtobufCBinaryData name)
 bool role_is(const struct role_names *names, enum service_role role)
 {
     switch (role) {
-    case SERVICE_UNNAMED: return names->function.len == 0;
+    case SERVICE_UNNAMED: return names->function.len == 0 || names->system.len == 0;
     case SERVICE_ALLOCATES: return allocates(names);
     case SERVICE_STARTS: return starts(names->function);
     case SERVICE_SCRIPT: return string_begins_with(names->system, "py::"); /* as CPython writes it to a perf map: symbols_map.c */

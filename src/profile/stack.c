@@ -90,6 +90,15 @@ static void add_base_name(struct text *text, ProtobufCBinaryData path)
         text_add_bytes(text, name.data, name.len, MAX_NAME_CHARS);
 }
 
+bool stack_is_start(const struct profile *profile, const struct stack_call *call)
+{
+    ProtobufCBinaryData name = stack_function(profile, call), library = stack_library(profile, call);
+    if (name.len == 0 || library.len == 0 || stack_system_name(profile, call).len > 0)
+        return false;
+    library = base_name(library);
+    return name.len > library.len && memcmp(name.data, library.data, library.len) == 0 && name.data[library.len] == '+';
+}
+
 size_t stack_address(char *to, size_t bytes, const struct profile *profile, const JespanPprof__Location *location)
 {
     const JespanPprof__Mapping *mapping = symbolize_mapping(profile, location ? location->mapping_id : 0);
@@ -121,8 +130,10 @@ void stack_add_name(struct text *text, const struct profile *profile, const stru
 void stack_add_place(struct text *text, const struct profile *profile, const struct stack_call *call)
 {
     ProtobufCBinaryData file = stack_file(profile, call);
-    char line[32];
-    if (file.len > 0) {
+    char line[32], address[STACK_ADDRESS_BYTES];
+    if (stack_is_start(profile, call)) {
+        text_add_bytes(text, address, stack_address(address, sizeof address, profile, call->location), MAX_NAME_CHARS);
+    } else if (file.len > 0) {
         add_base_name(text, file);
         snprintf(line, sizeof line, ":%" PRId64, call->line->line);
         text_add(text, call->line->line > 0 ? line : "");

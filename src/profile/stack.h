@@ -61,8 +61,11 @@ bool stack_has_role(const struct profile *profile, const struct stack_call *call
 #define STACK_ADDRESS_BYTES 512
 size_t stack_address(char *to, size_t bytes, const struct profile *profile, const JespanPprof__Location *location);
 
-/* Adds "function", or "library+0x1234", or "0x1234"; and "file:line", or the library, or nothing. Files are without their
- * directories. */
+/* Whether the function has no name but "library+0x1234", where it begins: SYMBOLIZE_STARTS. */
+bool stack_is_start(const struct profile *profile, const struct stack_call *call);
+
+/* Adds "function", or "library+0x1234", or "0x1234"; and "file:line", or the library, or the address of a function without a name, or
+ * nothing. Files are without their directories. */
 void stack_add_name(struct text *text, const struct profile *profile, const struct stack_call *call);
 void stack_add_place(struct text *text, const struct profile *profile, const struct stack_call *call);
 

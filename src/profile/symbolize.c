@@ -91,7 +91,7 @@ struct unnamed {
 struct names {
     struct profile_edit edit;
     pid_t pid; /* the process that has the binaries; 0: none */
-    bool quiet;
+    unsigned how;
     uint64_t *offsets;
     struct unnamed unnamed[UNNAMED_MAX]; /* the binaries with the most of them, the most first */
     size_t n_unnamed, n_unnamed_binaries;
@@ -100,15 +100,18 @@ struct names {
 struct binary {
     struct profile_edit *edit;
     struct wanted *wanted;
+    bool with_starts;
+    size_t n_named;
 };
 
 static int take(void *data, const struct symbols_found *found)
 {
-    const struct binary *binary = data;
+    struct binary *binary = data;
     struct wanted *wanted = &binary->wanted[found->i];
     struct profile_line lines[SYMBOLS_MAX_INLINED];
-    if (found->n_frames == 0 || wanted->location->n_line > 0)
+    if (found->n_frames == 0 || wanted->location->n_line > 0 || (!binary->with_starts && symbols_is_start(found)))
         return 0;
+    binary->n_named += !symbols_is_start(found);
     for (size_t i = 0; i < found->n_frames; i++) {
         const struct symbols_frame *frame = &found->frames[i];
         lines[i].line = frame->line;
@@ -176,19 +179,11 @@ static void note_unnamed(struct names *names, struct unnamed next)
         }
 }
 
-static size_t count_unnamed(const struct wanted *wanted, size_t n)
-{
-    size_t unnamed = 0;
-    for (size_t i = 0; i < n; i++)
-        unnamed += wanted[i].location->n_line == 0;
-    return unnamed;
-}
-
 static int symbolize_binary(struct names *names, struct wanted *wanted, size_t n)
 {
     char path[PATH_MAX], build_id[MAX_BUILD_ID_CHARS + 1], reason[SYMBOLS_REASON_BYTES];
     struct profile *profile = names->edit.profile;
-    struct binary binary = {&names->edit, wanted};
+    struct binary binary = {&names->edit, wanted, names->how & SYMBOLIZE_STARTS, 0};
     copy_text(profile, wanted->mapping->filename, path, sizeof path);
     copy_text(profile, wanted->mapping->build_id, build_id, sizeof build_id);
     find_in_root(path, names->pid);
@@ -197,8 +192,8 @@ static int symbolize_binary(struct names *names, struct wanted *wanted, size_t n
     struct symbols_wanted request = {path, build_id, names->offsets, n};
     const char *problem = symbols_find(&request, take, &binary, reason);
     if (!problem)
-        note_unnamed(names, (struct unnamed){wanted->mapping, count_unnamed(wanted, n)});
-    else if (!names->quiet)
+        note_unnamed(names, (struct unnamed){wanted->mapping, n - binary.n_named});
+    else if (!(names->how & SYMBOLIZE_QUIET))
         warn(reason);
     return profile->error;
 }
@@ -230,11 +225,11 @@ static void print_unnamed(struct names *names, size_t n_wanted)
                                    : "Install debug symbols, or set DEBUGINFOD_URLS");
 }
 
-int symbolize_profile(struct profile *profile, pid_t pid, bool quiet)
+int symbolize_profile(struct profile *profile, pid_t pid, unsigned how)
 {
     size_t room = profile->parts->n_location + 1;
     struct wanted *wanted = calloc(room, sizeof *wanted);
-    struct names names = {.pid = pid, .quiet = quiet, .offsets = calloc(room, sizeof *names.offsets)};
+    struct names names = {.pid = pid, .how = how, .offsets = calloc(room, sizeof *names.offsets)};
     int error = wanted && names.offsets ? 0 : -ENOMEM;
     size_t n = error == 0 ? find_wanted(profile, wanted) : 0;
     if (n > 0)
@@ -245,7 +240,7 @@ int symbolize_profile(struct profile *profile, pid_t pid, bool quiet)
             ;
         error = symbolize_binary(&names, wanted + i, end - i);
     }
-    if (error == 0 && !quiet && names.n_unnamed * 100 > n * FEW_UNNAMED)
+    if (error == 0 && !(how & SYMBOLIZE_QUIET) && names.n_unnamed * 100 > n * FEW_UNNAMED)
         print_unnamed(&names, n);
     profile_edit_end(&names.edit);
     free(wanted);

@@ -15,6 +15,7 @@ struct entry {
     uint64_t first, n_bytes; /* of code */
     uint64_t code_align;
     int64_t data_align;
+    uint64_t ra; /* the register that has the return address */
     unsigned encoding;
     bool is_signal, has_data; /* entries have augmentation data */
 };
@@ -70,14 +71,14 @@ static bool read_cie(struct entry *e, const struct eh_frame_section *s, const un
         return false;
     e->code_align = cfi_take_uleb(&b);
     e->data_align = cfi_take_sleb(&b);
-    uint64_t ra = version == 1 ? cfi_take(&b, 1) : cfi_take_uleb(&b);
+    e->ra = version == 1 ? cfi_take(&b, 1) : cfi_take_uleb(&b);
     e->has_data = *text == 'z';
     if (e->has_data)
         read_augmentation(e, &b, text + 1);
     else if (*text)
         b.bad = true;
     e->cie = b;
-    return !b.bad && ra == REGISTER_RA;
+    return !b.bad;
 }
 
 static bool read_fde(struct entry *e, const struct eh_frame_section *s, const unsigned char *at)
@@ -101,8 +102,8 @@ struct table_row {
     int32_t first, entry; /* both relative to the header */
 };
 
-/* The entry of the last function that begins at or before the instruction. */
-static const unsigned char *find_entry(const struct eh_frame_section *s, uintptr_t pc)
+/* The last function that begins at or before the instruction. */
+static const unsigned char *find_row(const struct eh_frame_section *s, uintptr_t pc)
 {
     struct cfi_bytes b = {s->header, s->end, s->header < s->start || s->header >= s->end};
     if (b.bad)
@@ -133,6 +134,21 @@ static const unsigned char *find_entry(const struct eh_frame_section *s, uintptr
     return at >= (uintptr_t)s->start && at < (uintptr_t)s->end ? (const unsigned char *)at : NULL;
 }
 
+static bool find_entry(struct entry *e, const struct eh_frame_section *s, uintptr_t pc)
+{
+    const unsigned char *at = find_row(s, pc);
+    *e = (struct entry){0};
+    return at && read_fde(e, s, at) && pc - e->first < e->n_bytes;
+}
+
+bool eh_frame_start(const struct eh_frame_section *section, uintptr_t pc, uintptr_t *start)
+{
+    struct entry e;
+    bool found = find_entry(&e, section, pc);
+    *start = (uintptr_t)e.first;
+    return found;
+}
+
 /* ---- Rules ---- */
 
 static void set_rule(struct unwind_rule *rule, const struct cfi_row *row)
@@ -158,9 +174,8 @@ static void set_rule(struct unwind_rule *rule, const struct cfi_row *row)
 void eh_frame_find(const struct eh_frame_section *section, uintptr_t pc, struct unwind_rule *rule)
 {
     *rule = (struct unwind_rule){.kind = UNWIND_UNKNOWN};
-    const unsigned char *at = find_entry(section, pc);
-    struct entry e = {0};
-    if (!at || !read_fde(&e, section, at) || pc - e.first >= e.n_bytes)
+    struct entry e;
+    if (!find_entry(&e, section, pc) || e.ra != REGISTER_RA)
         return;
     if (e.is_signal) {
         rule->kind = UNWIND_SIGNAL;

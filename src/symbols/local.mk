@@ -8,6 +8,7 @@ symbols_sources = \
 	%D%/symbols_dwarf.c \
 	%D%/symbols_file.c %D%/symbols_parts.h \
 	%D%/symbols_map.c \
+	%D%/symbols_starts.c \
 	%D%/symbols_table.c
 
 EXTRA_DIST += %D%/README.md

@@ -22,7 +22,8 @@ struct symbols_wanted {
     size_t n;
 };
 
-/* A function at an address. Texts are valid UTF-8, and "" where nothing is known. */
+/* A function at an address. Texts are valid UTF-8, and "" where nothing is known. A function without a name that has a known start
+ * is `name` "library+0x1234", its offset in the file, and `system` "". */
 struct symbols_frame {
     const char *name;   /* for people, demangled */
     const char *system; /* as the linker knows it */
@@ -36,6 +37,12 @@ struct symbols_found {
     size_t n_frames;  /* the innermost first */
     const struct symbols_frame *frames;
 };
+
+/* Whether all that is known is where the function begins. */
+static inline bool symbols_is_start(const struct symbols_found *found)
+{
+    return found->n_frames == 1 && found->frames[0].name[0] != '\0' && found->frames[0].system[0] == '\0';
+}
 
 /* Whether the user names debuginfod servers, which are asked too. */
 bool symbols_has_servers(void);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The child that reads a binary: it finds names for all places and sends them. It frees nothing, since it ends then. */
 
+#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,14 +45,39 @@ static void send_function(FILE *to, const struct symbols_function *function, con
     symbols_send_frame(to, &frame);
 }
 
+static void send_head(FILE *to, const struct symbols_file *file, const struct symbols_place *place, size_t n_frames)
+{
+    struct symbols_record record = {place->i, place->address - file->bias, (uint32_t)n_frames};
+    fwrite(&record, sizeof record, 1, to);
+}
+
+/* A function without a name, by its start. */
+static void send_start(FILE *to, const struct symbols_file *file, const struct symbols_wanted *wanted, const struct symbols_place *place)
+{
+    uint64_t address = place->address - file->bias, start;
+    bool is_known = symbols_start_find(file, address, &start);
+    send_head(to, file, place, is_known);
+    if (!is_known)
+        return;
+    char name[NAME_MAX + 32];
+    const char *slash = strrchr(wanted->path, '/');
+    snprintf(name, sizeof name, "%.*s+0x%" PRIx64, NAME_MAX, slash ? slash + 1 : wanted->path,
+             wanted->offsets[place->i] - (address - start));
+    symbols_send_frame(to, &(struct symbols_frame){name, "", "", 0, 0});
+}
+
 /* The outermost function has a symbol as well. A place without DWARF has nothing else. */
-static void send_place(FILE *to, const struct symbols_file *file, const struct symbols_table *table, const struct symbols_place *place)
+static void send_place(FILE *to, const struct symbols_file *file, const struct symbols_table *table, const struct symbols_wanted *wanted,
+                       const struct symbols_place *place)
 {
     static const struct symbols_function unknown;
     const char *symbol = symbols_table_find(table, place->address);
-    size_t n = place->n_functions > 0 ? place->n_functions : symbol != NULL;
-    struct symbols_record record = {place->i, place->address - file->bias, (uint32_t)n};
-    fwrite(&record, sizeof record, 1, to);
+    if (place->n_functions == 0 && !symbol) {
+        send_start(to, file, wanted, place);
+        return;
+    }
+    size_t n = place->n_functions > 0 ? place->n_functions : 1;
+    send_head(to, file, place, n);
     for (size_t i = 0; i < n; i++)
         send_function(to, place->n_functions > 0 ? &place->functions[i] : &unknown, i + 1 == n ? symbol : NULL);
 }
@@ -93,6 +120,6 @@ void symbols_child_run(const struct symbols_wanted *wanted, bool with_dwarf, int
     if (with_dwarf)
         symbols_dwarf_find(&file, places, wanted->n);
     for (size_t i = 0; i < wanted->n; i++)
-        send_place(to, &file, &table, &places[i]);
+        send_place(to, &file, &table, wanted, &places[i]);
     _exit(fflush(to) != 0);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The parts of the child that reads a binary: symbols_file.c, symbols_dwarf.c, symbols_table.c, symbols_map.c, symbols_child.c. */
+/* The parts of the child that reads a binary: symbols_file.c, symbols_dwarf.c, symbols_table.c, symbols_starts.c,
+ * symbols_map.c, symbols_child.c. */
 #ifndef JESPAN_SYMBOLS_PARTS_H
 #define JESPAN_SYMBOLS_PARTS_H
 
@@ -64,6 +65,11 @@ void symbols_table_read(struct symbols_table *table, const struct symbols_file *
 
 /* The name of the function at an address, or NULL. */
 const char *symbols_table_find(const struct symbols_table *table, uint64_t address);
+
+/* ---- symbols_starts.c: where functions begin, from .eh_frame ---- */
+
+/* Sets where the function at an address of the binary begins. Returns false if the binary does not tell. */
+bool symbols_start_find(const struct symbols_file *file, uint64_t address, uint64_t *start);
 
 /* ---- symbols_map.c: functions of generated code from a perf map ---- */
 

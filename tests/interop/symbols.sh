@@ -87,6 +87,31 @@ test_debuglink() {
     ! grep -q 'symbols_program' "$scratch/raw_named" || fail_with "stripped: lines" "$scratch/raw_named"
 }
 
+# A stripped program: functions without a name are shown by their starts, which nm tells of the program before. They are not kept.
+test_starts() {
+    build "${compilers[0]}"
+    nm "$scratch/program" > "$scratch/nm"
+    readelf -lW "$scratch/program" > "$scratch/segments"
+    strip -s "$scratch/program"
+    "$JESPAN_CMD" report --by function --all-frames --csv "$scratch/profile" > "$scratch/functions" 2> /dev/null || fail "starts: report ends with $?"
+    python3 - "$scratch" > "$scratch/starts" << 'END' || fail_with "functions without a name" "$scratch/functions" "$scratch/starts"
+import re, sys
+scratch = sys.argv[1]
+offset, address = next((int(w[1], 16), int(w[2], 16)) for w in map(str.split, open(scratch + "/segments")) if w[0:1] == ["LOAD"] and "E" in w[6:-1])
+symbols = {int(at, 16) - address + offset: name for at, kind, name in (line.split() for line in open(scratch + "/nm") if len(line.split()) == 3)
+           if kind in "tTwW"}
+shown = [int(at, 16) for at in re.findall(r"program\+0x([0-9a-f]+)", open(scratch + "/functions").read())]
+names = [symbols.get(at, "0x%x begins no function" % at) for at in shown]
+print(*names, sep="\n")
+assert set(shown) <= set(symbols), "a start is wrong"
+assert len(shown) == len(set(shown)), "a function is two rows"
+assert {"_start", "main", "print_stack", "_ZN4shop5outerEi"} <= set(names), "functions are missing"
+END
+    "$JESPAN_CMD" symbolize -o "$scratch/named" "$scratch/profile" 2> /dev/null || fail "starts: symbolize ends with $?"
+    pprof -raw -symbolize=none "$scratch/named" > "$scratch/raw_named"
+    ! grep -q 'program+0x' "$scratch/raw_named" || fail_with "a start is kept as a name" "$scratch/raw_named"
+}
+
 # Where lld puts code: a page farther from the start in memory than in the file. A script has GNU ld do the same. The debug file does not
 # tell how far. This is for x86-64, whose default script is known.
 test_lld() {
@@ -156,6 +181,7 @@ test_call_build_id() {
 test_builds
 test_pprof
 test_debuglink
+test_starts
 test_lld
 test_build_id
 test_call_build_id

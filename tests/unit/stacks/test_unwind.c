@@ -465,6 +465,11 @@ static void test_section(void **state)
     assert_int_equal(rule.kind, UNWIND_UNKNOWN);
     eh_frame_find(&section, (uintptr_t)s + 4095, &rule);
     assert_int_equal(rule.kind, UNWIND_UNKNOWN);
+    uintptr_t start;
+    assert_true(eh_frame_start(&section, (uintptr_t)s + 4096 + 255, &start));
+    assert_int_equal(start, (uintptr_t)s + 4096);
+    assert_false(eh_frame_start(&section, (uintptr_t)s + 4096 + 256, &start));
+    assert_false(eh_frame_start(&section, (uintptr_t)s + 4095, &start));
 }
 
 /* The section ends at a page that cannot be read. */
