@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "stacks/codes.h"
 #include "stacks/stacks.h"
 
 #define MOST_CALLS 20000u /* of all stacks; deeper calls of smaller stacks count for the calls above them */
@@ -38,6 +39,8 @@ static void name_call(struct calls *c, struct snapshot_row *row, char name[CALL_
     const char *slash = map ? strrchr(map->file, '/') : NULL;
     if (map)
         snprintf(name, CALL_NAME_BYTES, "%.50s+0x%" PRIx64, slash ? slash + 1 : map->file, address - map->start + map->offset);
+    else if (address == CODES_CUT - 1)
+        strcpy(name, CODES_CUT_NAME);
     else
         snprintf(name, CALL_NAME_BYTES, "0x%" PRIx64, address);
     row->target = map ? map->file : "";

@@ -222,7 +222,7 @@ static void write_times_and_comment(struct pprof_strings *strings, const struct 
     int n = snprintf(text, bytes, "jespan %s", PACKAGE_VERSION);
     if (s->epoch > 0) /* 0: the snapshot was made from others */
         snprintf(text + n, bytes - (size_t)n, ", process %" PRIu32 ", snapshot %" PRIu64, s->pid, s->epoch);
-    int64_t comments[3] = {pprof_strings_intern(strings, text)};
+    int64_t comments[4] = {pprof_strings_intern(strings, text)};
     size_t n_comments = 1;
     if (s->note)
         comments[n_comments++] = pprof_strings_intern(strings, s->note);
@@ -230,6 +230,13 @@ static void write_times_and_comment(struct pprof_strings *strings, const struct 
         char early[96];
         snprintf(early, sizeof early, "%" PRIu64 " stacks end before their outermost frame", s->stacks_ended_early);
         comments[n_comments++] = pprof_strings_append(strings, early);
+    }
+    if (s->n_stacks && (s->stacks_cut || s->stacks_overflow)) {
+        char cut[160];
+        snprintf(cut, sizeof cut,
+                 "too many stacks: %" PRIu64 " were cut, and %" PRIu64 " allocations have none; see max_contexts and max_stacks",
+                 s->stacks_cut, s->stacks_overflow);
+        comments[n_comments++] = pprof_strings_append(strings, cut);
     }
     JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
     part.time_nanos = (int64_t)s->time_unix_ns;

@@ -10,6 +10,7 @@
 #include "exporter_memory.h"
 #include "pprof_parts.h"
 #include "profile.pb-c.h"
+#include "stacks/codes.h"
 
 void pprof_stacks_init(struct pprof_stacks *stacks, struct pprof_strings *strings, const struct snapshot *snapshot,
                        const struct program *program)
@@ -94,7 +95,16 @@ static void write_location(struct pprof_stacks *stacks, uint64_t id, uint64_t ad
     location.id = id;
     location.mapping_id = map ? map->id : 0;
     location.address = address;
+    JespanPprof__Function function = JESPAN_PPROF__FUNCTION__INIT, *functions = &function;
+    JespanPprof__Line line = JESPAN_PPROF__LINE__INIT, *lines = &line;
     JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
+    if (address == CODES_CUT - 1) {
+        function.id = line.function_id = id;
+        function.name = function.system_name = pprof_strings_intern(stacks->strings, CODES_CUT_NAME);
+        location.n_line = part.n_function = 1;
+        location.line = &lines;
+        part.function = &functions;
+    }
     part.n_location = 1;
     part.location = &locations;
     pprof_out_message(stacks->out, &part.base);

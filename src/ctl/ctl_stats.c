@@ -258,6 +258,8 @@ static const struct ctl_name stacks_names[] = {
     {"missed", read_stacks, offsetof(struct stacks_stats, missed)},
     /* stacks that end before their outermost frame */
     {"ended_early", read_stacks, offsetof(struct stacks_stats, ended_early)},
+    /* how often a new stack was [cut](stacks.md#bounds), since few numbers were left */
+    {"cut", read_stacks, offsetof(struct stacks_stats, cut)},
     {0},
 };
 const struct ctl_group ctl_stats_groups[] = {

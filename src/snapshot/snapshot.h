@@ -105,6 +105,7 @@ struct snapshot {
     const struct code *codes;        /* what their addresses stood for, where that may have changed since: stacks/codes.h */
     uint32_t n_codes;
     uint64_t stacks_ended_early;     /* stacks that end before the outermost frame */
+    uint64_t stacks_cut, stacks_overflow; /* stacks_stats */
     struct totals retired; /* contexts that were recycled; in use is 0 */
     struct snapshot_peaks retired_peaks; /* the highest of any of them; `at_peak_bytes` of all together */
     struct totals all;     /* rows and retired */

@@ -56,6 +56,8 @@ static int own_frames(struct view *view, const struct stack_frame **frames, uint
     *n_frames = load_acquire(&stack_frames_end);
     *frames = stack_frames;
     store_relaxed(&stats->ended_early, load_relaxed(&stacks_stats.ended_early));
+    store_relaxed(&stats->cut, load_relaxed(&stacks_stats.cut));
+    store_relaxed(&stats->overflow, load_relaxed(&stacks_stats.overflow));
     store_relaxed(&stats->sample_bytes, load_relaxed(&stacks_stats.sample_bytes));
     return 0;
 }

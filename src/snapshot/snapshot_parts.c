@@ -13,6 +13,8 @@ int stacks_begin(struct snapshot_builder *b)
     if (!error && s->n_stacks)
         error = b->view->reader->codes(b->view, &s->codes, &s->n_codes);
     s->stacks_ended_early = load_relaxed(&stats.ended_early);
+    s->stacks_cut = load_relaxed(&stats.cut);
+    s->stacks_overflow = load_relaxed(&stats.overflow);
     b->sample_bytes = load_relaxed(&stats.sample_bytes);
     return error;
 }

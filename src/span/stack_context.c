@@ -7,6 +7,7 @@
 #include "base/die.h"
 #include "base/lock.h"
 #include "base/meta.h"
+#include "base/number.h"
 #include "conf/conf.h"
 #include "heap/counters.h"
 #include "span/span.h"
@@ -29,12 +30,34 @@
 
 /* ---- A stack that is not in the cache ---- */
 
-/* Under LOCK_TREE. Returns the child, entered; or 0. */
+#define CUTS_MOST 7u
+
+/* How many frames are left out: 4, 8, 16, and then a half of all or more, until few are left. */
+static uint32_t n_cut(uint32_t n, unsigned cut)
+{
+    uint32_t least = cut ? 2u << lesser(cut, 3) : 0, part = cut > 3 ? n - (n >> (cut - 3)) : 0, most = n - 1;
+    return (uint32_t)lesser(part > least ? part : least, most);
+}
+
+/* Leaves out innermost frames, and has one stand for them. */
+static uint32_t intern_cut(struct thread_stacks *s, uint32_t parent, unsigned cut)
+{
+    uint32_t first = n_cut(s->walk.n, cut);
+    if (first)
+        s->walk.frames[--first] = CODES_CUT;
+    uint32_t stack = frames_intern(s->walk.frames + first, s->walk.n - first, cut, tree_is_short_of_stacks());
+    return stack ? tree_intern_stack(parent, stack | s->sampled, cut) : 0;
+}
+
+/* Under LOCK_TREE. Returns the child, entered; or 0. When numbers run short, the child is one of a shorter stack, which others share. */
 static uint32_t intern(struct thread *t, struct thread_stacks *s, uint32_t parent, struct counters **counters)
 {
     stack_code_translate(s->walk.frames, s->walk.n);
-    uint32_t stack = frames_intern(s->walk.frames, s->walk.n);
-    uint32_t id = stack ? tree_intern_stack(parent, stack | s->sampled) : 0;
+    uint32_t id = intern_cut(s, parent, 0);
+    for (unsigned cut = 1; !id && cut <= CUTS_MOST; cut++)
+        id = intern_cut(s, parent, cut);
+    if (id && stack_frames[contexts[id].stack & ~STACK_SAMPLED].return_address == CODES_CUT)
+        stacks_count(&stacks_stats.cut);
     *counters = id ? span_count_enter(t, id) : NULL;
     return *counters ? id : 0;
 }
@@ -121,10 +144,22 @@ static inline bool use_line(struct thread *t, struct stack_line *line, struct st
     return true;
 }
 
+static uint32_t depth_of(uint32_t stack)
+{
+    uint32_t n = 0;
+    for (; stack; stack = stack_frames[stack].parent)
+        n++;
+    return n;
+}
+
 bool stack_is_of(struct thread_stacks *s, const void *frame, uint32_t context)
 {
     uint32_t n = 0, stack = contexts[context].stack & ~STACK_SAMPLED;
     walk_stack(s, frame);
+    if (stack_frames[stack].return_address == CODES_CUT) {
+        stack = stack_frames[stack].parent;
+        n = s->walk.n - depth_of(stack);
+    }
     for (; stack && n < s->walk.n; stack = stack_frames[stack].parent, n++) {
         uint64_t address = stack_frames[stack].return_address;
         if (address != s->walk.frames[n] && address < CODES_OWN_START) /* from there on are those of code that took another one's place */

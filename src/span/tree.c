@@ -23,6 +23,8 @@
 #include "span/context_policy.h"
 #include "span/handles.h"
 #include "span/tree_hash.h"
+#include "stacks/codes.h"
+#include "stacks/stacks.h"
 
 struct context *contexts;
 struct context_head *context_heads;
@@ -367,15 +369,29 @@ COLD int tree_begin_stacks(void)
     return 0;
 }
 
-static bool has_room_for_stack(void)
+bool tree_is_short_of_stacks(void)
 {
-    uint32_t most = max_contexts / 2;
-    if (tree_ids.stacks >= most)
-        tree_recycle_stacks(most / 16);
-    return tree_ids.stacks < most;
+    return tree_ids.stacks >= max_contexts / 4;
 }
 
-uint32_t tree_intern_stack(uint32_t parent, uint32_t stack)
+/* Stacks that were cut before may be whole now. */
+static COLD void forget_cut_stacks(void)
+{
+    for (uint32_t id = CONTEXT_ID_ROOT; id < tree_end(); id++)
+        if (tree_is_live(id) && contexts[id].kind == CONTEXT_STACK &&
+            stack_frames[contexts[id].stack & ~STACK_SAMPLED].return_address == CODES_CUT)
+            tree_forget(id);
+}
+
+static bool has_room_for_stack(unsigned cut)
+{
+    uint32_t most = max_contexts / 2, bound = stacks_bound(most, cut);
+    if (tree_ids.stacks >= bound && !cut && tree_recycle_stacks(most / 16))
+        forget_cut_stacks();
+    return tree_ids.stacks < bound;
+}
+
+uint32_t tree_intern_stack(uint32_t parent, uint32_t stack, unsigned cut)
 {
     static const struct jespan_site site = {.name = "(stack)"};
     jespan_assert(lock_is_held(LOCK_TREE));
@@ -391,7 +407,7 @@ uint32_t tree_intern_stack(uint32_t parent, uint32_t stack)
             return id;
         }
     }
-    if (!has_room_for_stack())
+    if (!has_room_for_stack(cut))
         return 0;
     uint32_t id = make_context(parent, CONTEXT_STACK, kept, NULL, stack, hash);
     return id == parent ? 0 : id;

@@ -106,9 +106,12 @@ uint32_t tree_find(uint32_t parent, const struct site *site, const struct label_
 uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespan_site *site,
                      const struct label_set *labels);
 
-/* As tree_intern(), for a stack of calls in `parent`, which may be a period. Stacks take at most half of all ids. Returns
- * 0 when these are taken, and when out of memory. */
-uint32_t tree_intern_stack(uint32_t parent, uint32_t stack);
+/* As tree_intern(), for a stack of calls in `parent`, which may be a period. Stacks take at most half of all ids, and of these as many as
+ * stacks_bound() says. Returns 0 when these are taken, and when out of memory. */
+uint32_t tree_intern_stack(uint32_t parent, uint32_t stack, unsigned cut);
+
+/* Whether stacks have taken half of their ids. Under LOCK_TREE. */
+bool tree_is_short_of_stacks(void);
 
 /* Makes room for the figures of recycled stacks. To be called before the first stack. Returns 0 or -ENOMEM. */
 int tree_begin_stacks(void);
@@ -217,8 +220,9 @@ void tree_recycle_at_bound(uint32_t good_yield);
 /* Removes a stack from the list of its context. */
 void tree_leave_stacks(uint32_t id);
 
-/* To be called when stacks have all ids that they may have. */
-void tree_recycle_stacks(uint32_t good_yield);
+/* To be called when stacks have all ids that they may have. Returns true each time that
+ * `good_yield` more of them have become free. */
+bool tree_recycle_stacks(uint32_t good_yield);
 
 /* Begins or ends a life of the id. */
 static inline void tree_change_life(uint32_t id)

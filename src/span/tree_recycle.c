@@ -346,12 +346,12 @@ void tree_recycle_at_bound(uint32_t good_yield)
 
 /* The hand goes once round over all stacks. If that frees little, it rests until as many requests have failed as a good
  * yield has stacks. */
-void tree_recycle_stacks(uint32_t good_yield)
+bool tree_recycle_stacks(uint32_t good_yield)
 {
-    static uint32_t rests, round_yield, round_left;
+    static uint32_t rests, round_yield, round_left, yield;
     if (rests) {
         rests--;
-        return;
+        return false;
     }
     for (uint32_t looked = 0, n = 0; looked * thread_blocks() < BOUND_COUNTERS && !n;) {
         if (!round_left) {
@@ -361,11 +361,16 @@ void tree_recycle_stacks(uint32_t good_yield)
         uint32_t size = step_size();
         n = step(false, true, true);
         round_yield += n;
+        yield += n;
         looked += size;
         round_left -= size < round_left ? size : round_left;
         if (!round_left && round_yield < good_yield) {
             rests = good_yield;
-            return;
+            return false;
         }
     }
+    if (yield < good_yield)
+        return false;
+    yield = 0;
+    return true;
 }

@@ -18,10 +18,12 @@
 #define CODE_FILE_BYTES 368
 
 /* Where addresses of the second kind begin, and the one that is used when all entries are taken. Addresses of sites, which pprof's
- * files have, are from 2^52 on. */
+ * files have, are from 2^52 on. Those before the limit stand for no code. */
 #define CODES_OWN_START (UINT64_C(1) << 48)
 #define CODES_OWN_LIMIT (UINT64_C(1) << 52)
 #define CODES_UNKNOWN (CODES_OWN_LIMIT - 1)
+#define CODES_CUT (CODES_OWN_LIMIT - 2) /* the innermost frame of a stack that was cut there: it stands for those that are missing */
+#define CODES_CUT_NAME "(cut)"
 
 enum code_state { CODE_LOADED, CODE_UNLOADED, CODE_FORGETTING };
 

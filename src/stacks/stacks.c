@@ -21,7 +21,7 @@ struct stacks_stats stacks_stats;
 FIGURE_ROW(figure_overflow, "spans.stats.stacks.overflow", stacks_stats.overflow, FIGURE_NUMBER);
 FIGURE_ROW(figure_missed, "spans.stats.stacks.missed", stacks_stats.missed, FIGURE_NUMBER);
 FIGURE_ROW(figure_ended_early, "spans.stats.stacks.ended_early", stacks_stats.ended_early, FIGURE_NUMBER);
-
+FIGURE_ROW(figure_cut, "spans.stats.stacks.cut", stacks_stats.cut, FIGURE_NUMBER);
 
 COLD int stacks_boot(void)
 {
@@ -52,6 +52,7 @@ FIGURE_ROW(figure_frames, "spans.stats.stacks.frames", stack_frames_end, FIGURE_
 
 static struct meta_array array;
 static uint32_t *heads, n_heads, hash_mask, max_frames, mapped;
+static uint16_t *n_called; /* by frame: other frames below it, FRAMES_CALLED for more */
 
 COLD int frames_boot(uint32_t max)
 {
@@ -59,10 +60,13 @@ COLD int frames_boot(uint32_t max)
     if (stack_frames)
         return 0;
     size_t head_bytes = ((size_t)max / FRAMES_PER_HEAD + HEADS_FIRST) * sizeof *heads;
+    size_t called_bytes = (size_t)max * sizeof *n_called;
     heads = meta_map(head_bytes);
-    int error = heads ? meta_array_begin(&array, (size_t)max * sizeof *stack_frames) : -ENOMEM;
+    n_called = meta_map(called_bytes);
+    int error = heads && n_called ? meta_array_begin(&array, (size_t)max * sizeof *stack_frames) : -ENOMEM;
     if (error) {
         meta_unmap(heads, head_bytes);
+        meta_unmap(n_called, called_bytes);
         return error;
     }
     n_heads = HEADS_FIRST;
@@ -112,21 +116,27 @@ static bool is_frame(uint32_t number, uint32_t parent, uintptr_t return_address)
 
 /* The frames of a new stack got their numbers in a row. So the next number is tried first, which is mostly in the same
  * cache line. */
-static uint32_t intern_one(uint32_t parent, uintptr_t return_address)
+static uint32_t find_one(uint32_t parent, uintptr_t return_address)
 {
     if (parent + 1 < load_relaxed(&stack_frames_end) && is_frame(parent + 1, parent, return_address))
         return parent + 1;
     for (uint32_t i = *head_of(parent, return_address); i; i = stack_frames[i].next)
         if (is_frame(i, parent, return_address))
             return i;
+    return 0;
+}
+
+static uint32_t make_one(uint32_t parent, uintptr_t return_address, uint32_t bound)
+{
     uint32_t number = load_relaxed(&stack_frames_end);
-    if (number >= mapped && !grow())
+    if (number >= bound || (number >= mapped && !grow()))
         return 0;
     if (number / FRAMES_PER_HEAD >= n_heads)
         add_head();
     uint32_t *head = head_of(parent, return_address);
     stack_frames[number] = (struct stack_frame){return_address, parent, *head};
     *head = number;
+    n_called[parent] += parent && n_called[parent] < FRAMES_CALLED;
     store_release(&stack_frames_end, number + 1);
     STATE_COPY(stack_frames[number]);
     STATE_COPY(stack_frames_end);
@@ -144,15 +154,27 @@ static struct {
 } last[LAST_MOST];
 static uint32_t n_last;
 
-uint32_t frames_intern(const uintptr_t *return_addresses, uint32_t n)
+static uint32_t intern_one(uint32_t parent, uintptr_t return_address, uint32_t bound)
+{
+    uint32_t number = find_one(parent, return_address);
+    return number ? number : make_one(parent, return_address, bound);
+}
+
+uint32_t frames_intern(const uintptr_t *return_addresses, uint32_t n, unsigned cut, bool is_short)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
-    uint32_t number = 0, depth = 0;
+    uint32_t number = 0, depth = 0, bound = stacks_bound(max_frames, cut);
+    is_short |= load_relaxed(&stack_frames_end) >= max_frames / 2;
     while (depth < n && depth < n_last && last[depth].return_address == return_addresses[n - 1 - depth])
         number = last[depth++].number;
     for (n_last = depth; depth < n; depth++) {
         uintptr_t return_address = return_addresses[n - 1 - depth];
-        number = intern_one(number, return_address);
+        uint32_t parent = number;
+        number = find_one(parent, return_address);
+        if (!number && is_short && n_called[parent] == FRAMES_CALLED)
+            return intern_one(parent, CODES_CUT, bound);
+        if (!number)
+            number = make_one(parent, return_address, bound);
         if (!number)
             return 0;
         if (depth < LAST_MOST) {

@@ -3,6 +3,7 @@
 #ifndef JESPAN_STACKS_H
 #define JESPAN_STACKS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -26,9 +27,18 @@ extern _Atomic uint32_t stack_frames_end;
 /* Chooses the addresses of the table. Returns 0 or -ENOMEM. To be called under LOCK_TREE. */
 int frames_boot(uint32_t max);
 
-/* The number of a stack, whose addresses are given from the innermost one on. 0: all numbers are taken, or there is no
- * memory. Under LOCK_TREE. */
-uint32_t frames_intern(const uintptr_t *return_addresses, uint32_t n);
+/* The number of a stack, whose addresses are given from the innermost one on. `cut` says how much of it was cut,
+ * 0 for nothing: the more, the more of the numbers it may take (stacks_bound()). Where `is_short`, and where half of the numbers are
+ * taken, a frame calls at most FRAMES_CALLED others: the stack then ends below it with CODES_CUT. Returns 0 where all numbers are taken,
+ * and where there is no memory. Under LOCK_TREE. */
+#define FRAMES_CALLED 256u
+uint32_t frames_intern(const uintptr_t *return_addresses, uint32_t n, unsigned cut, bool is_short);
+
+/* How many of `most` numbers may be taken: whole stacks leave an eighth, those that were cut once a sixteenth, and so on. */
+static inline uint32_t stacks_bound(uint32_t most, unsigned cut)
+{
+    return most - (most / 8 >> cut);
+}
 
 /* ---- Modes and figures ---- */
 
@@ -58,6 +68,7 @@ struct stacks_stats {
     _Atomic uint64_t overflow;    /* allocations that were credited without their stack: no number or no memory was left */
     _Atomic uint64_t missed;      /* credited without their stack: a signal handler interrupted a walk, or a lock was held for a second */
     _Atomic uint64_t ended_early; /* new stacks that end before the outermost frame */
+    _Atomic uint64_t cut;         /* how often a stack was looked for and cut, since few numbers were left */
     _Atomic uint64_t sample_bytes; /* with STACKS_SAMPLED: the mean between two samples */
 };
 extern struct stacks_stats stacks_stats;

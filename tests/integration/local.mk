@@ -119,6 +119,7 @@ all_dump_script_tests += \
 	%D%/stacks_ended.sh \
 	%D%/stacks_reloaded.sh \
 	%D%/stacks_signal.sh \
+	%D%/stacks_cut.sh \
 	%D%/stacks_temporary.sh \
 	%D%/stacks_sframe.sh \
 	%D%/stacks_unloaded.sh \
@@ -157,6 +158,7 @@ test_support += \
 	%D%/lifetimes_program.c \
 	%D%/stacks_reloaded_program.c \
 	%D%/stacks_signal_program.c \
+	%D%/stacks_cut_program.c \
 	%D%/stacks_temporary_program.c \
 	%D%/generated_program.c \
 	%D%/stacks_unloaded_program.c \

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# More stacks than there are numbers: stacks are cut, and no memory is lost.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+
+"$JESPAN_CMD" help report > /dev/null 2>&1 || skip "built without jespan report"
+
+program=$scratch/program
+compile "$program" tests/integration/stacks_cut_program.c
+cd "$scratch"
+
+# held FILE FUNCTION: objects in use below the function
+held() {
+    "$JESPAN_CMD" report --by function --csv --columns objects "$1" 2> /dev/null | sed -n "s/^\([0-9]*\),\"$2\"\$/\1/p"
+}
+
+# run STACKS ARGUMENT…: half of the numbers are for stacks, and an eighth of these for stacks that are cut
+run() {
+    JESPAN_CONF="stacks:all,max_contexts:$1" "$program" "${@:2}" || fail "the program ends with $? for: $*"
+}
+
+# All numbers are taken by memory in use. The longer they are, the fewer of the cut stacks there are.
+test_full() {
+    run 1024 paths 0 4000 dump full
+    equal "all objects" "$(held full main)" 4000
+    equal "whole stacks" "$(held full hold)" 448
+    equal "stacks that were cut" "$(held full '(cut)')" 3552
+    [ "$(held full paths)" -gt 2000 ] || fail "most stacks that were cut have lost paths()"
+    "$JESPAN_CMD" report --stacks --csv --columns objects full > rows 2> /dev/null
+    [ "$(grep -c '> (cut)"' rows)" -gt 32 ] || fail_with "too few different stacks that were cut" rows
+}
+
+# When memory is free again, stacks are whole, also those that were cut before.
+test_whole_again() {
+    run 1024 paths 0 4000 free others 0 300 dump before paths 3000 3100 dump after
+    equal "others" "$(($(held before hold) + $(held before '(cut)')))" 300
+    [ "$(held before '(cut)')" -le 32 ] || fail "others() is not whole: $(held before '(cut)')"
+    equal "more that were cut" "$(held after '(cut)')" "$(held before '(cut)')"
+    equal "paths that were cut before" "$(held after paths)" 100
+    equal "whole and cut" "$(($(held after hold) + $(held after '(cut)')))" 400
+}
+
+# One function calls very many others: these are cut, and the stacks of all other code stay whole.
+test_many_functions() {
+    run 2048 many paths 0 50 dump many
+    equal "all objects" "$(held many main)" 2098
+    equal "many" "$(held many many)" 2048
+    equal "whole and cut" "$(($(held many hold) + $(held many '(cut)')))" 2098
+    [ "$(held many '(cut)')" -gt 1000 ] || fail "too few were cut: $(held many '(cut)')"
+    equal "what comes after" "$(held many paths)" 50
+    "$JESPAN_CMD" report --stacks --csv --columns objects many > rows 2> /dev/null
+    equal "where stacks are cut" "$(sed -n 's/.*"\(.* > \)*\(many > (cut)\)"$/\2/p; s/.*[^y] > (cut)"$/elsewhere/p' rows)" "many > (cut)"
+}
+
+test_full
+test_whole_again
+test_many_functions
+finish
