@@ -7,7 +7,6 @@
 #include "base/die.h"
 #include "base/lock.h"
 #include "base/meta.h"
-#include "base/number.h"
 #include "conf/conf.h"
 #include "heap/counters.h"
 #include "span/span.h"
@@ -30,23 +29,30 @@
 
 /* ---- A stack that is not in the cache ---- */
 
-#define CUTS_MOST 7u
+#define CUTS_MOST 6u
 
-/* How many frames are left out: 4, 8, 16, and then a half of all or more, until few are left. */
+/* How many frames are left out: an eighth, a quarter, a half, three quarters, seven eighths, all but one. One stays in any case. */
 static uint32_t n_cut(uint32_t n, unsigned cut)
 {
-    uint32_t least = cut ? 2u << lesser(cut, 3) : 0, part = cut > 3 ? n - (n >> (cut - 3)) : 0, most = n - 1;
-    return (uint32_t)lesser(part > least ? part : least, most);
+    uint32_t part = !cut ? 0 : cut <= 3 ? n >> (4 - cut) : n - (n >> (cut - 2));
+    if (cut && !part)
+        part = 1;
+    return part < n && cut < CUTS_MOST ? part : n - 1;
 }
 
-/* Leaves out innermost frames, and has one stand for them. */
+static bool is_cut(uint32_t stack)
+{
+    return stack_frames[stack & ~STACK_SAMPLED].return_address == CODES_CUT;
+}
+
+/* Leaves out innermost frames, and has one stand for them. There are few stacks that end at a frame that calls many. */
 static uint32_t intern_cut(struct thread_stacks *s, uint32_t parent, unsigned cut)
 {
     uint32_t first = n_cut(s->walk.n, cut);
     if (first)
         s->walk.frames[--first] = CODES_CUT;
     uint32_t stack = frames_intern(s->walk.frames + first, s->walk.n - first, cut, tree_is_short_of_stacks());
-    return stack ? tree_intern_stack(parent, stack | s->sampled, cut) : 0;
+    return stack ? tree_intern_stack(parent, stack | s->sampled, !cut && is_cut(stack) ? CUTS_MOST : cut) : 0;
 }
 
 /* Under LOCK_TREE. Returns the child, entered; or 0. When numbers run short, the child is one of a shorter stack, which others share. */
@@ -56,7 +62,7 @@ static uint32_t intern(struct thread *t, struct thread_stacks *s, uint32_t paren
     uint32_t id = intern_cut(s, parent, 0);
     for (unsigned cut = 1; !id && cut <= CUTS_MOST; cut++)
         id = intern_cut(s, parent, cut);
-    if (id && stack_frames[contexts[id].stack & ~STACK_SAMPLED].return_address == CODES_CUT)
+    if (id && is_cut(contexts[id].stack))
         stacks_count(&stacks_stats.cut);
     *counters = id ? span_count_enter(t, id) : NULL;
     return *counters ? id : 0;
@@ -156,7 +162,7 @@ bool stack_is_of(struct thread_stacks *s, const void *frame, uint32_t context)
 {
     uint32_t n = 0, stack = contexts[context].stack & ~STACK_SAMPLED;
     walk_stack(s, frame);
-    if (stack_frames[stack].return_address == CODES_CUT) {
+    if (is_cut(stack)) {
         stack = stack_frames[stack].parent;
         n = s->walk.n - depth_of(stack);
     }
