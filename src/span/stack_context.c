@@ -40,11 +40,6 @@ static uint32_t n_cut(uint32_t n, unsigned cut)
     return part < n && cut < CUTS_MOST ? part : n - 1;
 }
 
-static bool is_cut(uint32_t stack)
-{
-    return stack_frames[stack & ~STACK_SAMPLED].return_address == CODES_CUT;
-}
-
 /* Leaves out innermost frames, and has one stand for them. There are few stacks that end at a frame that calls many. */
 static uint32_t intern_cut(struct thread_stacks *s, uint32_t parent, unsigned cut)
 {
@@ -52,7 +47,7 @@ static uint32_t intern_cut(struct thread_stacks *s, uint32_t parent, unsigned cu
     if (first)
         s->walk.frames[--first] = CODES_CUT;
     uint32_t stack = frames_intern(s->walk.frames + first, s->walk.n - first, cut, tree_is_short_of_stacks());
-    return stack ? tree_intern_stack(parent, stack | s->sampled, !cut && is_cut(stack) ? CUTS_MOST : cut) : 0;
+    return stack ? tree_intern_stack(parent, stack | s->sampled, !cut && frames_are_cut(stack) ? CUTS_MOST : cut) : 0;
 }
 
 /* Under LOCK_TREE. Returns the child, entered; or 0. When numbers run short, the child is one of a shorter stack, which others share. */
@@ -62,7 +57,7 @@ static uint32_t intern(struct thread *t, struct thread_stacks *s, uint32_t paren
     uint32_t id = intern_cut(s, parent, 0);
     for (unsigned cut = 1; !id && cut <= CUTS_MOST; cut++)
         id = intern_cut(s, parent, cut);
-    if (id && is_cut(contexts[id].stack))
+    if (id && frames_are_cut(contexts[id].stack & ~STACK_SAMPLED))
         stacks_count(&stacks_stats.cut);
     *counters = id ? span_count_enter(t, id) : NULL;
     return *counters ? id : 0;
@@ -162,7 +157,7 @@ bool stack_is_of(struct thread_stacks *s, const void *frame, uint32_t context)
 {
     uint32_t n = 0, stack = contexts[context].stack & ~STACK_SAMPLED;
     walk_stack(s, frame);
-    if (is_cut(stack)) {
+    if (frames_are_cut(stack)) {
         stack = stack_frames[stack].parent;
         n = s->walk.n - depth_of(stack);
     }

@@ -23,7 +23,6 @@
 #include "span/context_policy.h"
 #include "span/handles.h"
 #include "span/tree_hash.h"
-#include "stacks/codes.h"
 #include "stacks/stacks.h"
 
 struct context *contexts;
@@ -378,8 +377,7 @@ bool tree_is_short_of_stacks(void)
 static COLD void forget_cut_stacks(void)
 {
     for (uint32_t id = CONTEXT_ID_ROOT; id < tree_end(); id++)
-        if (tree_is_live(id) && contexts[id].kind == CONTEXT_STACK &&
-            stack_frames[contexts[id].stack & ~STACK_SAMPLED].return_address == CODES_CUT)
+        if (tree_is_live(id) && contexts[id].kind == CONTEXT_STACK && frames_are_cut(contexts[id].stack & ~STACK_SAMPLED))
             tree_forget(id);
 }
 

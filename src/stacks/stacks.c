@@ -185,3 +185,8 @@ uint32_t frames_intern(const uintptr_t *return_addresses, uint32_t n, unsigned c
     }
     return number;
 }
+
+bool frames_are_cut(uint32_t number)
+{
+    return stack_frames[number].return_address == CODES_CUT;
+}

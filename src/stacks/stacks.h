@@ -34,6 +34,9 @@ int frames_boot(uint32_t max);
 #define FRAMES_CALLED 256u
 uint32_t frames_intern(const uintptr_t *return_addresses, uint32_t n, unsigned cut, bool is_short);
 
+/* Whether CODES_CUT stands for the innermost frames of the stack. */
+bool frames_are_cut(uint32_t number);
+
 /* How many of `most` numbers may be taken: whole stacks leave an eighth, those that were cut once a sixteenth, and so on. */
 static inline uint32_t stacks_bound(uint32_t most, unsigned cut)
 {
