@@ -82,14 +82,14 @@ static int explain_core(const struct core_file *core, int error)
     return (error == -EBADMSG || error == -ENOENT) && core && core_file_lacks_state(core) ? -EREMOTE : error;
 }
 
-/* Returns why there was no memory at an address: the process has ended or has executed another program, or its books
- * are damaged. */
+/* Returns why there was no memory at an address, or something that makes no sense: the process has ended or has executed another
+ * program, its books are damaged, or a file had no room for them. */
 static int explain(struct view *view, int error)
 {
-    if (error != -EFAULT)
+    if (error != -EFAULT && error != -EBADMSG)
         return error;
-    error = refresh(view);
-    return explain_core(view->space.core, error ? error : -EBADMSG);
+    int now = error == -EFAULT ? refresh(view) : 0;
+    return explain_core(view->space.core, now ? now : -EBADMSG);
 }
 
 static int open_space(struct view **view, struct space space, pid_t pid)
