@@ -234,7 +234,7 @@ static void write_times_and_comment(struct pprof_strings *strings, const struct 
     if (s->n_stacks && (s->stacks_cut || s->stacks_overflow)) {
         char cut[160];
         snprintf(cut, sizeof cut,
-                 "too many stacks: %" PRIu64 " were cut, and %" PRIu64 " allocations have none; see max_contexts and max_stacks",
+                 "too many stacks: %" PRIu64 " were cut, and %" PRIu64 " allocations have none; see max_stacks",
                  s->stacks_cut, s->stacks_overflow);
         comments[n_comments++] = pprof_strings_append(strings, cut);
     }

@@ -252,7 +252,7 @@ static const struct ctl_name stacks_names[] = {
     {"stacks", stat_tree, offsetof(struct tree_stats, stacks)},
     {"frames", stat_value, .value = frames},
     /* allocations that were credited to their context without a stack. `overflow`: all numbers were taken
-     * (`max_stacks`, half of `max_contexts`). `missed`: a signal handler allocated while the thread walked its stack,
+     * (`max_stacks`). `missed`: a signal handler allocated while the thread walked its stack,
      * or another thread held a lock for a second */
     {"overflow", read_stacks, offsetof(struct stacks_stats, overflow)},
     {"missed", read_stacks, offsetof(struct stacks_stats, missed)},

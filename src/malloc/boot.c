@@ -151,6 +151,15 @@ static COLD void open_state_file(void)
     }
 }
 
+static COLD int boot_contexts(void)
+{
+    uint32_t n_stacks = (uint32_t)conf.max_stacks / FRAMES_PER_STACK, n_others = (uint32_t)lesser(conf.max_contexts, TAGS_MAX - n_stacks);
+    int error = tree_boot(n_others, n_stacks);
+    if (!error)
+        error = peaks_boot(n_others + n_stacks);
+    return error ? error : thread_boot((uint32_t)round_up(n_others + n_stacks, COUNTERS_PER_CHUNK), end_thread);
+}
+
 /* jemalloc is first used here, before any of its arenas has memory, so that the extent hooks see all of its memory. It
  * registers its fork handlers right before ours, both as early as possible. Handlers before fork run in reverse order
  * of registration. So handlers of others may still allocate, and our locks are taken before jemalloc's, as
@@ -167,15 +176,10 @@ static int boot_locked(void)
         open_state_file();
     reserve_spend();
     binding_boot();
-    uint32_t most = (uint32_t)round_up(conf.max_contexts, COUNTERS_PER_CHUNK);
     limits_first_use = track_begin_limits;
     int error = limits_boot();
     if (!error)
-        error = tree_boot((uint32_t)conf.max_contexts);
-    if (!error)
-        error = peaks_boot((uint32_t)conf.max_contexts);
-    if (!error)
-        error = thread_boot(most, end_thread);
+        error = boot_contexts();
     if (error)
         return error;
     extents_boot();

@@ -33,7 +33,7 @@ struct totals *context_pasts;
 bool tree_lockless, tree_has_membarrier;
 _Atomic uint32_t tree_next_id = CONTEXT_ID_ROOT;
 
-static uint32_t max_contexts, mapped_contexts;
+static uint32_t max_ids, max_contexts, max_stacks, mapped_contexts;
 static struct meta_array context_array, base_array, past_array;
 struct tree_ids tree_ids;
 FIGURE_ROW(figure_next, ".tree_next_id", tree_next_id, FIGURE_NUMBER);
@@ -63,8 +63,11 @@ static COLD bool map_together(uint32_t max)
 
 static int begin_arrays(uint32_t max)
 {
-    while (!map_together(max) && max > CONTEXTS_MIN)
+    while (!map_together(max) && max > CONTEXTS_MIN) {
         max /= 2;
+        max_contexts /= 2;
+        max_stacks /= 2;
+    }
     int error = context_lives ? meta_array_begin(&context_array, (size_t)max * sizeof *contexts) : -ENOMEM;
     if (!error)
         error = counters_boot(max);
@@ -82,14 +85,14 @@ static int begin_arrays(uint32_t max)
     contexts = (struct context *)context_array.start;
     context_bases = (struct totals *)base_array.start;
     context_pasts = (struct totals *)past_array.start;
-    max_contexts = max;
+    max_ids = max;
     return error;
 }
 
 /* Makes place for GROWTH more contexts. Returns false at the bound, and when out of memory. */
 static COLD bool grow(void)
 {
-    uint32_t end = max_contexts - mapped_contexts < GROWTH ? max_contexts : mapped_contexts + GROWTH;
+    uint32_t end = max_ids - mapped_contexts < GROWTH ? max_ids : mapped_contexts + GROWTH;
     if (end == mapped_contexts || !counters_grow_orphan(end) ||
         !meta_array_grow(&context_array, end * sizeof *contexts) ||
         !meta_array_grow(&base_array, end * sizeof *context_bases) ||
@@ -120,14 +123,16 @@ static int intern_fixed_contexts(void)
     return tree_intern(CONTEXT_ID_ROOT, CONTEXT_UNSAMPLED, &unsampled, NULL) == CONTEXT_ID_UNSAMPLED ? 0 : -ENOMEM;
 }
 
-COLD int tree_boot(uint32_t max)
+COLD int tree_boot(uint32_t contexts_most, uint32_t stacks_most)
 {
     int saved = errno;
     age_boot();
     constants_boot();
     register_membarrier();
     errno = saved;
-    int error = begin_arrays(max);
+    max_contexts = contexts_most;
+    max_stacks = stacks_most;
+    int error = begin_arrays(contexts_most + stacks_most);
     if (error)
         return error;
     lock(LOCK_TREE);
@@ -153,10 +158,19 @@ static uint32_t take_free_id(void)
     return id;
 }
 
+static bool has_room_for_context(void)
+{
+    if (tree_live_contexts() >= max_contexts)
+        tree_recycle_at_bound(max_contexts / 16);
+    return tree_live_contexts() < max_contexts;
+}
+
 /* An id for a new context; 0 when all are taken. */
-static uint32_t take_id(void)
+static uint32_t take_id(enum context_kind kind)
 {
     tree_recycle_early();
+    if (kind != CONTEXT_STACK && !has_room_for_context())
+        return 0;
     uint32_t id = take_free_id();
     if (id)
         return id;
@@ -237,7 +251,7 @@ static COLD void say_overflow(enum context_kind kind)
     if (is_said || kind == CONTEXT_STACK || load_relaxed(&tree_next_id) <= CONTEXT_ID_UNSAMPLED) /* else jespan does not start */
         return;
     is_said = true;
-    if (mapped_contexts < max_contexts)
+    if (tree_live_contexts() < max_contexts)
         WARN("no memory for more contexts: spans that need one are credited to an ancestor");
     else
         WARN("all ", number_text(most, max_contexts, 10), " contexts are in use (max_contexts): spans that need another one are credited "
@@ -252,7 +266,7 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
         return 0;
     /* Recycling must not free the parent while its child is made. */
     contexts[parent].open_spans++;
-    uint32_t id = take_id();
+    uint32_t id = take_id(kind);
     contexts[parent].open_spans--;
     if (!id) {
         labels_free(copy);
@@ -357,7 +371,7 @@ COLD int tree_begin_stacks(void)
     jespan_assert(lock_is_held(LOCK_TREE));
     if (context_pasts)
         return 0;
-    int error = meta_array_begin(&past_array, (size_t)max_contexts * sizeof *context_pasts);
+    int error = meta_array_begin(&past_array, (size_t)max_ids * sizeof *context_pasts);
     if (!error && !meta_array_grow(&past_array, mapped_contexts * sizeof *context_pasts))
         error = -ENOMEM; /* the address space is lost */
     if (error)
@@ -370,7 +384,7 @@ COLD int tree_begin_stacks(void)
 
 bool tree_is_short_of_stacks(void)
 {
-    return tree_ids.stacks >= max_contexts / 4;
+    return tree_ids.stacks >= max_stacks / 2;
 }
 
 /* Stacks that were cut before may be whole now. */
@@ -383,8 +397,8 @@ static COLD void forget_cut_stacks(void)
 
 static bool has_room_for_stack(unsigned cut)
 {
-    uint32_t most = max_contexts / 2, bound = stacks_bound(most, cut);
-    if (tree_ids.stacks >= bound && !cut && tree_recycle_stacks(most / 16))
+    uint32_t bound = stacks_bound(max_stacks, cut);
+    if (tree_ids.stacks >= bound && !cut && tree_recycle_stacks(max_stacks / 16))
         forget_cut_stacks();
     return tree_ids.stacks < bound;
 }

@@ -93,7 +93,7 @@ extern INTERNAL bool tree_lockless;
 extern INTERNAL bool tree_has_membarrier;
 
 /* To be called once. Maps less where address space is short. Takes LOCK_TREE. Returns 0 or -ENOMEM. */
-int tree_boot(uint32_t max_contexts);
+int tree_boot(uint32_t max_contexts, uint32_t max_stacks);
 
 /* Finds the context of a span below one that the thread is in, if it is there already. Needs no lock. The caller enters it at once, counts
  * that first, and then sees that the generation is still this one: otherwise it may be any context. Returns 0 where it is to be asked for
@@ -106,7 +106,7 @@ uint32_t tree_find(uint32_t parent, const struct site *site, const struct label_
 uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespan_site *site,
                      const struct label_set *labels);
 
-/* As tree_intern(), for a stack of calls in `parent`, which may be a period. Stacks take at most half of all ids, and of these as many as
+/* As tree_intern(), for a stack of calls in `parent`, which may be a period. Stacks take ids of their own, as many as
  * stacks_bound() says. Returns 0 when these are taken, and when out of memory. */
 uint32_t tree_intern_stack(uint32_t parent, uint32_t stack, unsigned cut);
 
@@ -214,7 +214,10 @@ void tree_copy_to_state(uint32_t id);
  * context. */
 void tree_recycle_early(void);
 
-/* To be called when all numbers are taken. `good_yield` is the number of contexts that are worth a round. */
+/* Contexts that are no stacks. Under LOCK_TREE. */
+uint32_t tree_live_contexts(void);
+
+/* To be called when all numbers of contexts are taken. `good_yield` is the number of contexts that are worth a round. */
 void tree_recycle_at_bound(uint32_t good_yield);
 
 /* Removes a stack from the list of its context. */

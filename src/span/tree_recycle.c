@@ -300,7 +300,7 @@ static uint32_t step(bool spares, bool unlabelled_too, bool stacks_only)
     return recycle(&p);
 }
 
-static uint32_t live_contexts(void)
+uint32_t tree_live_contexts(void)
 {
     return load_relaxed(&tree_next_id) - tree_ids.free - tree_ids.stacks;
 }
@@ -309,7 +309,7 @@ static uint32_t live_contexts(void)
  * more is not in use. */
 void tree_recycle_early(void)
 {
-    uint32_t live = live_contexts(), kept = (uint32_t)conf.contexts_kept;
+    uint32_t live = tree_live_contexts(), kept = (uint32_t)conf.contexts_kept;
     if (live < kept)
         return;
     owed += LOOKS;
@@ -331,15 +331,17 @@ void tree_recycle_at_bound(uint32_t good_yield)
             round_left = tree_end();
             round_yield = 0;
         }
-        uint32_t size = step_size();
-        round_yield += step(false, unlabelled_too, false);
+        uint32_t size = step_size(), live = tree_live_contexts();
+        step(false, unlabelled_too, false);
+        uint32_t n = live - tree_live_contexts();
+        round_yield += n;
         looked += size;
         round_left -= size < round_left ? size : round_left;
         if (!round_left && round_yield < good_yield && unlabelled_too)
             rests_until = tree_ids.overflow + good_yield;
         if (!round_left)
             unlabelled_too = round_yield < good_yield && !unlabelled_too;
-        if (tree_ids.first_free)
+        if (n)
             return;
     }
 }

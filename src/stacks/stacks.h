@@ -34,6 +34,8 @@ int frames_boot(uint32_t max);
 #define FRAMES_CALLED 256u
 uint32_t frames_intern(const uintptr_t *return_addresses, uint32_t n, unsigned cut, bool is_short);
 
+#define FRAMES_PER_STACK 16u /* there are numbers for `max_stacks` frames, and for pairs of a context and a stack a sixteenth of it */
+
 /* Whether CODES_CUT stands for the innermost frames of the stack. */
 bool frames_are_cut(uint32_t number);
 

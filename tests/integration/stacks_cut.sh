@@ -15,28 +15,28 @@ held() {
     "$JESPAN_CMD" report --by function --csv --columns objects "$1" 2> /dev/null | sed -n "s/^\([0-9]*\),\"$2\"\$/\1/p"
 }
 
-# run CONTEXTS ARGUMENT…: half of the contexts may be stacks, and an eighth of these only stacks that are cut
+# run ARGUMENT…: there are numbers for 2,048 stacks, and an eighth of these are for stacks that are cut
 run() {
-    JESPAN_CONF="stacks:all,max_contexts:$1" "$program" "${@:2}" || fail "the program ends with $? for: $*"
+    JESPAN_CONF=stacks:all,max_stacks:32768 "$program" "$@" || fail "the program ends with $? for: $*"
 }
 
 # All numbers are taken by memory in use.
 test_full() {
-    run 1024 paths 0 4000 dump full
-    equal "all objects" "$(held full main)" 4000
-    equal "whole stacks" "$(held full hold)" 448
-    equal "stacks that were cut" "$(held full '(cut)')" 3552
-    [ "$(held full paths)" -gt 2000 ] || fail "most stacks that were cut have lost paths()"
+    run paths 0 2500 dump full
+    equal "all objects" "$(held full main)" 2500
+    equal "whole stacks" "$(held full hold)" 1792
+    equal "stacks that were cut" "$(held full '(cut)')" 708
+    equal "no stack lost paths()" "$(held full paths)" 2500
     "$JESPAN_CMD" report --stacks --csv --columns objects full > rows 2> /dev/null
     [ "$(grep -c '> (cut)"' rows)" -gt 32 ] || fail_with "too few different stacks that were cut" rows
-    equal "the comment" "$(gzip -dc full | grep -ac 'too many stacks: 3552 were cut, and 0 allocations have none;')" 1
+    equal "the comment" "$(gzip -dc full | grep -ac 'too many stacks: 708 were cut, and 0 allocations have none;')" 1
 }
 
 # When memory is free again, stacks are whole, also those that were cut before.
 test_whole_again() {
-    run 1024 paths 0 4000 free others 0 300 dump before paths 3000 3100 dump after
+    run paths 0 2500 free others 0 300 dump before paths 2300 2400 dump after
     equal "others" "$(($(held before hold) + $(held before '(cut)')))" 300
-    [ "$(held before '(cut)')" -le 32 ] || fail "others() is not whole: $(held before '(cut)')"
+    [ "$(held before '(cut)')" -le 128 ] || fail "others() is not whole: $(held before '(cut)')"
     equal "more that were cut" "$(held after '(cut)')" "$(held before '(cut)')"
     equal "paths that were cut before" "$(held after paths)" 100
     equal "whole and cut" "$(($(held after hold) + $(held after '(cut)')))" 400
@@ -44,7 +44,7 @@ test_whole_again() {
 
 # One function calls very many others: these are cut, and the stacks of all other code stay whole.
 test_many_functions() {
-    run 2048 many paths 0 50 dump many
+    run many paths 0 50 dump many
     equal "all objects" "$(held many main)" 2098
     equal "many" "$(held many many)" 2048
     equal "whole and cut" "$(($(held many hold) + $(held many '(cut)')))" 2098

@@ -53,7 +53,7 @@ APART static void one(unsigned path, unsigned depth)
     __asm__ volatile("" ::: "memory");
 }
 
-#define DEPTH 14
+#define DEPTH 12
 
 APART static void paths(unsigned from, unsigned to)
 {
