@@ -27,7 +27,7 @@
 #include "span/tree.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
-const char *jespan_conf = "thread_contexts:true,max_contexts:1024,stacks:all,age_period_s:1";
+const char *jespan_conf = "thread_contexts:true,max_contexts:1024,max_stacks:8192,stacks:all,age_period_s:1";
 
 /* ---- Edits of what is copied; this takes the place of snapshot/space.c ---- */
 

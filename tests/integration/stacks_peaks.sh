@@ -81,7 +81,7 @@ test_threads() {
 
 # More stacks than there are numbers: those that are recycled leave what they had at the peak to their context.
 test_recycled() {
-    start recycled stacks:all,max_contexts:64 200
+    start recycled stacks:all,max_stacks:1024 200
     [ "$("$JESPAN_CMD" ctl "$pid" get spans.stats.recycled)" -ge 30 ] || fail "nothing was recycled"
     equal "the sums, recycled" "$(sums "$pid" | tr ' ' '\n' | uniq | wc -l)" 1
     stop recycled

@@ -457,7 +457,7 @@ int main(int argc, char **argv)
         run_with(getenv("MIX_CONF"));
         return check_result();
     }
-    run_with("max_contexts:256");
-    run_with("max_contexts:2048,inherit:true,age_period_s:1");
+    run_with("max_contexts:256,max_stacks:2048");
+    run_with("max_contexts:2048,max_stacks:16384,inherit:true,age_period_s:1");
     return check_result();
 }

@@ -20,8 +20,8 @@
 #include "../support/objects.h"
 
 extern const char *jespan_conf;
-const char *jespan_conf = "max_contexts:600,contexts_kept:100,stacks_sample_bytes:2000,alert:inuse(work)>10K|growth(part)>1M/min,"
-                          "arena:own,limit:part=900M,age_period_s:1,reading_interval_ms:5";
+const char *jespan_conf = "max_contexts:600,max_stacks:4800,contexts_kept:100,stacks_sample_bytes:2000,"
+                          "alert:inuse(work)>10K|growth(part)>1M/min,arena:own,limit:part=900M,age_period_s:1,reading_interval_ms:5";
 
 enum { WORKERS = 3, ASKERS = 5, SLOTS = 200, LABELS = 400, SOME_ROWS = 8, MAX_ROWS = 45 };
 

@@ -34,7 +34,7 @@
 #include "span/tree.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
-const char *jespan_conf = "max_contexts:2048,stacks_temporary:4";
+const char *jespan_conf = "max_contexts:2048,max_stacks:16384,stacks_temporary:4";
 
 enum { THREADS = 4, SPANS = 600, SLOTS = 256, DEPTH = 5, STEPS = 1500, OBJECT_BYTES = 30000 };
 static jespan_span_t *spans[SPANS];
