@@ -146,6 +146,12 @@ static uint32_t make_one(uint32_t parent, uintptr_t return_address, uint32_t bou
     return number;
 }
 
+static uint32_t intern_one(uint32_t parent, uintptr_t return_address, uint32_t bound)
+{
+    uint32_t number = find_one(parent, return_address);
+    return number ? number : make_one(parent, return_address, bound);
+}
+
 /* The stack that was interned last, from the outermost frame on. Two stacks in a row often have most frames in common. */
 #define LAST_MOST 256u
 static struct {
@@ -153,12 +159,6 @@ static struct {
     uint32_t number;
 } last[LAST_MOST];
 static uint32_t n_last;
-
-static uint32_t intern_one(uint32_t parent, uintptr_t return_address, uint32_t bound)
-{
-    uint32_t number = find_one(parent, return_address);
-    return number ? number : make_one(parent, return_address, bound);
-}
 
 uint32_t frames_intern(const uintptr_t *return_addresses, uint32_t n, unsigned cut, bool is_short)
 {
@@ -169,12 +169,9 @@ uint32_t frames_intern(const uintptr_t *return_addresses, uint32_t n, unsigned c
         number = last[depth++].number;
     for (n_last = depth; depth < n; depth++) {
         uintptr_t return_address = return_addresses[n - 1 - depth];
-        uint32_t parent = number;
-        number = find_one(parent, return_address);
-        if (!number && is_short && n_called[parent] == FRAMES_CALLED)
-            return intern_one(parent, CODES_CUT, bound);
-        if (!number)
-            number = make_one(parent, return_address, bound);
+        if (is_short && n_called[number] == FRAMES_CALLED && !find_one(number, return_address))
+            return intern_one(number, CODES_CUT, bound);
+        number = intern_one(number, return_address, bound);
         if (!number)
             return 0;
         if (depth < LAST_MOST) {

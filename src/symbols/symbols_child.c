@@ -45,39 +45,46 @@ static void send_function(FILE *to, const struct symbols_function *function, con
     symbols_send_frame(to, &frame);
 }
 
-static void send_head(FILE *to, const struct symbols_file *file, const struct symbols_place *place, size_t n_frames)
+/* What the child knows of the binary. */
+struct binary {
+    const struct symbols_wanted *wanted;
+    struct symbols_file file;
+    struct symbols_table table;
+    struct symbols_starts starts;
+};
+
+static void send_head(FILE *to, const struct binary *b, const struct symbols_place *place, size_t n_frames)
 {
-    struct symbols_record record = {place->i, place->address - file->bias, (uint32_t)n_frames};
+    struct symbols_record record = {place->i, place->address - b->file.bias, (uint32_t)n_frames};
     fwrite(&record, sizeof record, 1, to);
 }
 
 /* A function without a name, by its start. */
-static void send_start(FILE *to, const struct symbols_file *file, const struct symbols_wanted *wanted, const struct symbols_place *place)
+static void send_start(FILE *to, const struct binary *b, const struct symbols_place *place)
 {
-    uint64_t address = place->address - file->bias, start;
-    bool is_known = symbols_start_find(file, address, &start);
-    send_head(to, file, place, is_known);
+    uint64_t address = place->address - b->file.bias, start;
+    bool is_known = symbols_starts_find(&b->starts, address, &start);
+    send_head(to, b, place, is_known);
     if (!is_known)
         return;
     char name[NAME_MAX + 32];
-    const char *slash = strrchr(wanted->path, '/');
-    snprintf(name, sizeof name, "%.*s+0x%" PRIx64, NAME_MAX, slash ? slash + 1 : wanted->path,
-             wanted->offsets[place->i] - (address - start));
+    const char *slash = strrchr(b->wanted->path, '/');
+    snprintf(name, sizeof name, "%.*s+0x%" PRIx64, NAME_MAX, slash ? slash + 1 : b->wanted->path,
+             b->wanted->offsets[place->i] - (address - start));
     symbols_send_frame(to, &(struct symbols_frame){name, "", "", 0, 0});
 }
 
 /* The outermost function has a symbol as well. A place without DWARF has nothing else. */
-static void send_place(FILE *to, const struct symbols_file *file, const struct symbols_table *table, const struct symbols_wanted *wanted,
-                       const struct symbols_place *place)
+static void send_place(FILE *to, const struct binary *b, const struct symbols_place *place)
 {
     static const struct symbols_function unknown;
-    const char *symbol = symbols_table_find(table, place->address);
+    const char *symbol = symbols_table_find(&b->table, place->address);
     if (place->n_functions == 0 && !symbol) {
-        send_start(to, file, wanted, place);
+        send_start(to, b, place);
         return;
     }
     size_t n = place->n_functions > 0 ? place->n_functions : 1;
-    send_head(to, file, place, n);
+    send_head(to, b, place, n);
     for (size_t i = 0; i < n; i++)
         send_function(to, place->n_functions > 0 ? &place->functions[i] : &unknown, i + 1 == n ? symbol : NULL);
 }
@@ -97,8 +104,7 @@ static int compare(const void *a, const void *b)
 
 void symbols_child_run(const struct symbols_wanted *wanted, bool with_dwarf, int fd)
 {
-    struct symbols_file file;
-    struct symbols_table table;
+    struct binary b = {.wanted = wanted};
     char reason[SYMBOLS_REASON_BYTES] = "";
     FILE *to = fdopen(fd, "w");
     struct symbols_place *places = calloc(wanted->n, sizeof *places);
@@ -109,17 +115,18 @@ void symbols_child_run(const struct symbols_wanted *wanted, bool with_dwarf, int
             send_reason(to, reason);
         _exit(fflush(to) != 0);
     }
-    if (!symbols_file_open(&file, wanted->path, wanted->build_id, reason)) {
+    if (!symbols_file_open(&b.file, wanted->path, wanted->build_id, reason)) {
         send_reason(to, reason);
         _exit(fflush(to) != 0);
     }
     for (size_t i = 0; i < wanted->n; i++)
-        places[i] = (struct symbols_place){.address = symbols_file_address(&file, wanted->offsets[i]) + file.bias, .i = i};
+        places[i] = (struct symbols_place){.address = symbols_file_address(&b.file, wanted->offsets[i]) + b.file.bias, .i = i};
     qsort(places, wanted->n, sizeof *places, compare);
-    symbols_table_read(&table, &file);
+    symbols_table_read(&b.table, &b.file);
+    symbols_starts_read(&b.starts, &b.file);
     if (with_dwarf)
-        symbols_dwarf_find(&file, places, wanted->n);
+        symbols_dwarf_find(&b.file, places, wanted->n);
     for (size_t i = 0; i < wanted->n; i++)
-        send_place(to, &file, &table, wanted, &places[i]);
+        send_place(to, &b, &places[i]);
     _exit(fflush(to) != 0);
 }

@@ -148,13 +148,13 @@ static int open_by_build_id(const char *path, const char *build_id)
 
 /* --- Segments ------------------------------------------------------------------------------------------------------- */
 
-static bool find_segment(const struct symbols_file *file, uint32_t flags, GElf_Phdr *segment, size_t *at)
+bool symbols_file_segment(const struct symbols_file *file, uint32_t type, uint32_t flags, GElf_Phdr *segment, size_t *at)
 {
     size_t n;
     if (elf_getphdrnum(file->elf, &n) != 0)
         return false;
     for (; *at < n; ++*at)
-        if (gelf_getphdr(file->elf, (int)*at, segment) && segment->p_type == PT_LOAD && (segment->p_flags & flags) == flags)
+        if (gelf_getphdr(file->elf, (int)*at, segment) && segment->p_type == type && (segment->p_flags & flags) == flags)
             return true;
     return false;
 }
@@ -166,7 +166,7 @@ static uint64_t compute_distance(const struct symbols_file *file, size_t code)
 {
     GElf_Phdr segment;
     uint64_t start = 0, end = 0;
-    for (size_t at = 0; at <= code && find_segment(file, 0, &segment, &at); at++) {
+    for (size_t at = 0; at <= code && symbols_file_segment(file, PT_LOAD, 0, &segment, &at); at++) {
         start = end + ((segment.p_vaddr - end) & (segment.p_align - 1));
         end = start + segment.p_memsz;
     }
@@ -178,10 +178,10 @@ static void read_segments(struct symbols_file *file)
 {
     GElf_Phdr segment;
     size_t at = 0;
-    if (find_segment(file, 0, &segment, &at))
+    if (symbols_file_segment(file, PT_LOAD, 0, &segment, &at))
         file->first_address = segment.p_vaddr - segment.p_offset;
     at = 0;
-    file->only_debug = find_segment(file, PF_X, &segment, &at) && segment.p_filesz == 0;
+    file->only_debug = symbols_file_segment(file, PT_LOAD, PF_X, &segment, &at) && segment.p_filesz == 0;
     if (file->only_debug && segment.p_align > 1 && segment.p_vaddr % segment.p_align != 0)
         file->first_address = compute_distance(file, at);
 }
@@ -190,7 +190,7 @@ static void read_segments(struct symbols_file *file)
 uint64_t symbols_file_address(const struct symbols_file *file, uint64_t offset)
 {
     GElf_Phdr segment;
-    for (size_t at = 0; !file->only_debug && find_segment(file, PF_X, &segment, &at); at++)
+    for (size_t at = 0; !file->only_debug && symbols_file_segment(file, PT_LOAD, PF_X, &segment, &at); at++)
         if (offset >= segment.p_offset && offset - segment.p_offset < segment.p_filesz)
             return segment.p_vaddr + (offset - segment.p_offset);
     return file->first_address + offset;

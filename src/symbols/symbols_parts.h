@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "stacks/eh_frame.h"
 #include "symbols.h"
 
 struct symbols_file {
@@ -28,6 +29,9 @@ int symbols_open_regular(const char *path, const char **reason);
 
 /* The address of a byte in the file. */
 uint64_t symbols_file_address(const struct symbols_file *file, uint64_t offset);
+
+/* The next segment of that type which has those flags, from the one at *at on. Returns false, where there is none. */
+bool symbols_file_segment(const struct symbols_file *file, uint32_t type, uint32_t flags, GElf_Phdr *segment, size_t *at);
 
 /* ---- symbols_dwarf.c: functions, inlined functions and lines from DWARF ---- */
 
@@ -68,8 +72,15 @@ const char *symbols_table_find(const struct symbols_table *table, uint64_t addre
 
 /* ---- symbols_starts.c: where functions begin, from .eh_frame ---- */
 
+struct symbols_starts {
+    struct eh_frame_section section; /* `header` NULL: the binary does not tell */
+    uint64_t distance; /* an address of the binary + distance = its place here, if all segments lay as in the process */
+};
+
+void symbols_starts_read(struct symbols_starts *starts, const struct symbols_file *file);
+
 /* Sets where the function at an address of the binary begins. Returns false if the binary does not tell. */
-bool symbols_start_find(const struct symbols_file *file, uint64_t address, uint64_t *start);
+bool symbols_starts_find(const struct symbols_starts *starts, uint64_t address, uint64_t *start);
 
 /* ---- symbols_map.c: functions of generated code from a perf map ---- */
 

@@ -4,34 +4,30 @@
 
 #include <elf.h>
 
-#include "stacks/eh_frame.h"
-
 /* A file of debug information does not have the bytes. */
-static bool find_segment(const struct symbols_file *file, uint32_t type, uint64_t offset, GElf_Phdr *segment)
-{
-    size_t n;
-    if (elf_getphdrnum(file->elf, &n) != 0)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (gelf_getphdr(file->elf, (int)i, segment) && segment->p_type == type
-            && (type != PT_LOAD || (offset >= segment->p_offset && offset - segment->p_offset < segment->p_filesz)))
-            return true;
-    return false;
-}
-
-bool symbols_start_find(const struct symbols_file *file, uint64_t address, uint64_t *start)
+void symbols_starts_read(struct symbols_starts *starts, const struct symbols_file *file)
 {
     GElf_Phdr header, segment;
-    size_t bytes = 0;
-    uintptr_t found;
+    size_t bytes = 0, at = 0;
     const unsigned char *all = file->only_debug ? NULL : (const unsigned char *)elf_rawfile(file->elf, &bytes);
-    if (!all || !find_segment(file, PT_GNU_EH_FRAME, 0, &header) || !find_segment(file, PT_LOAD, header.p_offset, &segment)
-        || segment.p_offset > bytes || segment.p_filesz > bytes - segment.p_offset)
+    *starts = (struct symbols_starts){0};
+    if (!all || !symbols_file_segment(file, PT_GNU_EH_FRAME, 0, &header, &at))
+        return;
+    for (at = 0; symbols_file_segment(file, PT_LOAD, 0, &segment, &at); at++)
+        if (header.p_offset >= segment.p_offset && header.p_offset - segment.p_offset < segment.p_filesz
+            && segment.p_offset <= bytes && segment.p_filesz <= bytes - segment.p_offset) {
+            const unsigned char *begin = all + segment.p_offset;
+            starts->section = (struct eh_frame_section){begin, begin + segment.p_filesz, all + header.p_offset};
+            starts->distance = (uintptr_t)starts->section.header - header.p_vaddr;
+            return;
+        }
+}
+
+bool symbols_starts_find(const struct symbols_starts *starts, uint64_t address, uint64_t *start)
+{
+    uintptr_t found;
+    if (!starts->section.header || !eh_frame_start(&starts->section, (uintptr_t)(starts->distance + address), &found))
         return false;
-    const struct eh_frame_section section = {all + segment.p_offset, all + segment.p_offset + segment.p_filesz, all + header.p_offset};
-    uint64_t at = (uintptr_t)section.header - header.p_vaddr; /* the place of an address here, if all segments lay as in the process */
-    if (!eh_frame_start(&section, (uintptr_t)(at + address), &found))
-        return false;
-    *start = found - at;
+    *start = found - starts->distance;
     return *start <= address;
 }
