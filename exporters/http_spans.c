@@ -94,7 +94,7 @@ static void write_row(struct http_json *to, const struct snapshot *s, uint32_t i
 
 uint64_t http_resident_bytes(const struct snapshot *s)
 {
-    return process_resident_bytes(s->program ? (pid_t)s->pid : 0);
+    return s->program ? s->resident_bytes : process_resident_bytes(0);
 }
 
 const char *http_spans_stacks(const struct http_source *source)

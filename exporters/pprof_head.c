@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The head of a profile: the types of values, the program, the times, a comment. */
+/* The head of a profile: the types of values, the program, the times, comments. */
 #include <config.h>
 
 #include <elf.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <link.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/comments.h"
 #include "base/descriptor.h"
 #include "base/encode.h"
 #include "base/number.h"
@@ -217,32 +219,48 @@ static void write_sites_mapping(struct pprof_strings *strings)
     write_mapping(strings, &mapping, true);
 }
 
-static void write_times_and_comment(struct pprof_strings *strings, const struct snapshot *s, char *text, size_t bytes)
+/* ---- Comments ---- */
+
+#define MOST_COMMENTS 5
+#define COMMENT_BYTES 160
+
+struct comments {
+    struct pprof_strings *strings;
+    int64_t all[MOST_COMMENTS];
+    size_t n;
+};
+
+__attribute__((format(printf, 2, 3))) static void add_comment(struct comments *c, const char *format, ...)
 {
+    char text[COMMENT_BYTES];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    c->all[c->n++] = pprof_strings_append(c->strings, text);
+}
+
+static void write_times_and_comments(struct pprof_strings *strings, const struct snapshot *s, char *text, size_t bytes)
+{
+    struct comments c = {.strings = strings};
     int n = snprintf(text, bytes, "jespan %s", PACKAGE_VERSION);
     if (s->epoch > 0) /* 0: the snapshot was made from others */
         snprintf(text + n, bytes - (size_t)n, ", process %" PRIu32 ", snapshot %" PRIu64, s->pid, s->epoch);
-    int64_t comments[4] = {pprof_strings_intern(strings, text)};
-    size_t n_comments = 1;
+    c.all[c.n++] = pprof_strings_intern(strings, text);
     if (s->note)
-        comments[n_comments++] = pprof_strings_intern(strings, s->note);
-    if (s->n_stacks && s->stacks_ended_early) {
-        char early[96];
-        snprintf(early, sizeof early, "%" PRIu64 " stacks end before their outermost frame", s->stacks_ended_early);
-        comments[n_comments++] = pprof_strings_append(strings, early);
-    }
-    if (s->n_stacks && (s->stacks_cut || s->stacks_overflow)) {
-        char cut[160];
-        snprintf(cut, sizeof cut,
-                 "too many stacks: %" PRIu64 " were cut, and %" PRIu64 " allocations have none; see max_stacks",
-                 s->stacks_cut, s->stacks_overflow);
-        comments[n_comments++] = pprof_strings_append(strings, cut);
-    }
+        c.all[c.n++] = pprof_strings_intern(strings, s->note);
+    if (s->resident_bytes)
+        add_comment(&c, COMMENT_RESIDENT "%" PRIu64 " bytes", s->resident_bytes);
+    if (s->n_stacks && s->stacks_ended_early)
+        add_comment(&c, "%" PRIu64 " stacks end before their outermost frame", s->stacks_ended_early);
+    if (s->n_stacks && (s->stacks_cut || s->stacks_overflow))
+        add_comment(&c, COMMENT_STACKS "%" PRIu64 " were cut, and %" PRIu64 " allocations have none; see max_stacks",
+                    s->stacks_cut, s->stacks_overflow);
     JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
     part.time_nanos = (int64_t)s->time_unix_ns;
     part.duration_nanos = s->time_unix_ns > s->start_unix_ns ? (int64_t)(s->time_unix_ns - s->start_unix_ns) : 0;
-    part.n_comment = n_comments;
-    part.comment = comments;
+    part.n_comment = c.n;
+    part.comment = c.all;
     pprof_out_message(strings->out, &part.base);
 }
 
@@ -273,7 +291,7 @@ void pprof_head_write(struct pprof_head *head, struct pprof_strings *strings, co
         pprof_head_identify(&head->program, snapshot->from_outside ? (pid_t)snapshot->pid : 0);
     write_program(strings, pprof_head_program(head, snapshot), snapshot->n_stacks == 0);
     write_sites_mapping(strings);
-    write_times_and_comment(strings, snapshot, head->comment, sizeof head->comment);
+    write_times_and_comments(strings, snapshot, head->comment, sizeof head->comment);
     if (snapshot->n_stacks)
         write_allocators(strings);
 }

@@ -142,7 +142,7 @@ void pprof_sites_free(struct pprof_sites *sites);
 uint32_t pprof_sites_location(struct pprof_sites *sites, const char *name, const char *target, const char *file,
                               uint32_t line);
 
-/* ---- pprof_head.c: the types of values, the program, the times, a comment ---- */
+/* ---- pprof_head.c: the types of values, the program, the times, comments ---- */
 
 /* Reads the main program of a process from /proc. Unknown parts stay empty. A pid of 0 is the calling process.
  * dl_iterate_phdr() is not used: the dynamic loader may hold its lock. */
@@ -157,7 +157,7 @@ struct pprof_head {
     char comment[128];
 };
 
-/* Writes sample types, period, mapping, times and the comment. `head` must live as long as `strings`. */
+/* Writes sample types, period, mapping, times and comments. `head` must live as long as `strings`. */
 void pprof_head_write(struct pprof_head *head, struct pprof_strings *strings, const struct pprof_kind *kind,
                       const struct snapshot *snapshot);
 

@@ -73,6 +73,10 @@ bool report_input_is_of_peak(const struct report_input *input);
 const char *report_input_read_descriptor(struct report_input *input, int fd, const struct report_source *source, bool quiet);
 void report_input_free(struct report_input *input);
 
+/* Copies the rest of the first comment of the profile that begins so (base/comments.h), as far as there is room, with '?' for
+ * what is not printable ASCII. False: there is none. */
+bool report_find_comment(const struct report_input *input, const char *beginning, char *rest, size_t bytes);
+
 /* Hashes that are equal in all profiles. */
 uint64_t report_string_hash(const struct report_input *input, int64_t index);
 uint64_t report_location_hash(const struct report_input *input, uint64_t id);
@@ -310,7 +314,7 @@ int report_tree_order(struct report_rows *rows, const struct report_options *opt
 const char *report_heading(const struct report_table *table);
 int report_row_text(const struct report_table *table, struct text *text, const struct report_row *row);
 
-/* The program, the time of the profile, and how long the program had run. */
+/* The time of the profile, and how long the program had run. */
 void report_title(const struct report_table *table, uint32_t input, char *when, size_t when_bytes, char *duration);
 
 /* Whether the column has a figure in a line of sums: that of hidden rows, or rows.all. A sum has no mean. Rows that include

@@ -131,8 +131,16 @@ static void print_json_input(const struct writer *w, uint32_t i)
     text_add_bytes(w->text, w->table->inputs[i].name, strlen(w->table->inputs[i].name), TEXT_MAX_CHARS);
     fputs(", ", stdout);
     print_json_text("input", w->text);
-    printf(", \"time_unix_ns\": %" PRId64 ", \"duration_ns\": %" PRId64 "}", profile->parts->time_nanos,
+    printf(", \"time_unix_ns\": %" PRId64 ", \"duration_ns\": %" PRId64 ", \"comments\": [", profile->parts->time_nanos,
            profile->parts->duration_nanos);
+    for (size_t k = 0; k < profile->parts->n_comment; k++) {
+        ProtobufCBinaryData comment = profile_string(profile, profile->parts->comment[k]);
+        text_clear(w->text);
+        text_add_bytes(w->text, comment.data, comment.len, TEXT_MAX_CHARS);
+        fputs(k > 0 ? ", " : "", stdout);
+        text_print_as_json(w->text);
+    }
+    fputs("]}", stdout);
 }
 
 static int print_json(struct writer *w)

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/comments.h"
+#include "base/number.h"
 #include "console/command.h"
 #include "processes/outside.h"
 #include "profile/profile.h"
@@ -86,11 +88,36 @@ uint64_t report_location_hash(const struct report_input *input, uint64_t id)
 /* --- Reading -------------------------------------------------------------------------------------------------------- */
 
 /* Calls get names before they are hashed. */
+bool report_find_comment(const struct report_input *input, const char *beginning, char *rest, size_t bytes)
+{
+    const JespanParts__Profile *parts = input->profile.parts;
+    for (size_t i = 0, n = strlen(beginning); i < parts->n_comment; i++) {
+        ProtobufCBinaryData comment = profile_string(&input->profile, parts->comment[i]);
+        if (comment.len < n || memcmp(comment.data, beginning, n) != 0)
+            continue;
+        snprintf(rest, bytes, "%.*s", (int)lesser(comment.len - n, bytes), (const char *)comment.data + n);
+        for (char *at = rest; *at; at++) /* it may be of a file that anybody made */
+            *at = *at < ' ' || *at > '~' ? '?' : *at;
+        return true;
+    }
+    return false;
+}
+
+/* Stacks that were cut lack their innermost calls, which readers look for. */
+static void note_cut_stacks(const struct report_input *input)
+{
+    char rest[160];
+    if (report_find_comment(input, COMMENT_STACKS, rest, sizeof rest))
+        cmd_note(COMMENT_STACKS "%s", rest);
+}
+
 static int read_frames(struct report_input *input, const struct report_source *source, bool quiet)
 {
     enum report_frames frames = source->frames;
     unsigned how = SYMBOLIZE_STARTS | (quiet ? SYMBOLIZE_QUIET : 0);
     int error = frames != REPORT_SPANS ? symbolize_profile(&input->profile, input->pid, how) : 0;
+    if (frames != REPORT_SPANS && !quiet)
+        note_cut_stacks(input);
     if (error != 0 || frames == REPORT_LOCATIONS)
         return error;
     enum profile_frames_kind calls = source->all_frames ? PROFILE_ALL_CALLS : PROFILE_CALLS;

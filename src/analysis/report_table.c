@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/comments.h"
 #include "report.h"
 
 #define MIN_PATH_COLUMNS 6
@@ -378,11 +379,22 @@ static int print_section(const struct printer *p, const struct report_section *s
     return 0;
 }
 
+/* "  resident 1.5 MiB", or nothing where it is not known. */
+static void resident_text(const struct printer *p, uint32_t input, char *to, size_t bytes)
+{
+    char comment[FIGURE_BYTES], figure[FIGURE_BYTES];
+    if (!report_find_comment(&p->table->inputs[input], COMMENT_RESIDENT, comment, sizeof comment))
+        return;
+    figure_bytes(figure, strtoll(comment, NULL, 10), p->table->options->exact);
+    snprintf(to, bytes, "  resident %s", figure);
+}
+
 static void print_title(const struct printer *p, uint32_t input)
 {
-    char when[64], duration[FIGURE_BYTES], rest[160];
+    char when[64], duration[FIGURE_BYTES], resident[2 * FIGURE_BYTES] = "", rest[192];
     report_title(p->table, input, when, sizeof when, duration);
-    snprintf(rest, sizeof rest, "  %s  after %s", when, duration);
+    resident_text(p, input, resident, sizeof resident);
+    snprintf(rest, sizeof rest, "  %s  after %s%s", when, duration, resident);
     ProtobufCBinaryData program = profile_program(&p->table->inputs[input].profile);
     text_clear(p->line);
     text_add_bytes(p->line, program.data, program.len, TEXT_MAX_CHARS / 2);

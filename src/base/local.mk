@@ -8,6 +8,7 @@ core_sources += \
 	%D%/path_writer.h \
 	%D%/perf_map.h \
 	%D%/clock.c %D%/clock.h \
+	%D%/comments.h \
 	%D%/compiler.h \
 	%D%/constants.c %D%/constants.h \
 	%D%/cpu_clock.c %D%/cpu_clock.h \

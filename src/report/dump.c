@@ -14,6 +14,7 @@
 #include "base/figures.h"
 #include "base/forked.h"
 #include "base/meta.h"
+#include "base/process_stat.h"
 #include "conf/conf.h"
 #include "malloc/track.h"
 #include "report/dump_dir.h"
@@ -108,6 +109,8 @@ static int with_snapshot(struct dump_source source, const struct request *reques
     source.exporter = find_exporter();
     struct snapshot *snapshot = source.exporter ? snapshot_take() : NULL;
     source.snapshot = snapshot;
+    if (snapshot)
+        snapshot->resident_bytes = process_resident_bytes(0);
     source.error = snapshot ? 0 : source.exporter ? -ENOMEM : -ENOPKG;
     int error = write(&source, request);
     snapshot_free(snapshot);

@@ -15,7 +15,7 @@
 
 #include "snapshot/snapshot.h"
 
-#define EXPORTER_ABI 9
+#define EXPORTER_ABI 10
 
 /* The exporters that come with jespan, and the suffixes of their files. So a process knows the dumps of other processes
  * in its directory, whatever their format, and a static program finds what is linked with it. To add one, add a row here

@@ -21,7 +21,7 @@
 #include "snapshot/event_reader.h"
 #include "snapshot/snapshot.h"
 
-#define SERVICE_ABI 10
+#define SERVICE_ABI 11
 #define SERVICE_NAME_BYTES 32
 
 /* Figures of the services. The service writes them, mallctl shows them as spans.stats.SERVICE.NAME. They are 0 if the

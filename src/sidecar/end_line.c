@@ -12,10 +12,21 @@
 #include "conf/conf.h"
 #include "stacks/stacks.h"
 
+#define LARGE_BYTES (UINT64_C(64) << 20)
+
 static void say_holder(FILE *to, const char *when, const struct line_holder *h)
 {
     char all[LINE_SIZE_BYTES], most[LINE_SIZE_BYTES];
     fprintf(to, "%s %s in use, most by %s (%s)", when, line_size(all, h->all_bytes), h->path, line_size(most, h->bytes));
+}
+
+/* Objects in use cannot be why the process was so large. It has mappings of its own, or keeps much that was freed. */
+static void say_resident(FILE *to, const struct served *p)
+{
+    char most[LINE_SIZE_BYTES];
+    if (p->most_resident_bytes > LARGE_BYTES && p->most_resident_bytes / 2 > p->peak.all_bytes)
+        fprintf(to, "; its resident memory was up to %s: 'jespan rss PID' shows why while it runs",
+                line_size(most, p->most_resident_bytes));
 }
 
 static void say_process(FILE *to, const char *name, pid_t pid)
@@ -93,6 +104,7 @@ void end_line_say(const struct served *p, const struct ending *e)
         say_holder(to, "; at its peak", &p->peak);
         say_holder(to, "; at last", &p->last);
     }
+    say_resident(to, p);
     say_others(to, p);
     if (served_dumps.n > 0)
         say_dumps(to, &served_dumps);

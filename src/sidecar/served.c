@@ -115,6 +115,8 @@ static void note_one(struct served_one *one, const struct served *p)
 static void note_holders(struct served *p, const struct snapshot *s)
 {
     p->was_read = true;
+    if (s->resident_bytes > p->most_resident_bytes)
+        p->most_resident_bytes = s->resident_bytes;
     line_find_holder(&p->last, s, false);
     if (snapshot_peak_bytes(s) >= p->peak.all_bytes)
         line_find_holder(&p->peak, s, true);
@@ -140,6 +142,15 @@ static enum dump_reason reason_of(const struct ending *e)
     return e && e->by_oom_killer ? DUMP_OOM : e && e->signal ? DUMP_KILLED : DUMP_N_REASONS;
 }
 
+static uint64_t last_resident_bytes(const struct served *p)
+{
+    uint64_t began_ns;
+    struct snapshot *s = p->readings ? readings_last(p->readings, &began_ns) : NULL;
+    uint64_t bytes = s ? s->resident_bytes : 0;
+    readings_give_back(s);
+    return bytes;
+}
+
 /* The process keeps its figures in a file. Returns whether it left a dump. */
 static bool write_exact(struct served *p, const struct ending *e)
 {
@@ -150,6 +161,7 @@ static bool write_exact(struct served *p, const struct ending *e)
     struct snapshot *s = view_pid(view) == p->pid && !view_is_incomplete(view) ? view_snapshot(view, NULL) : NULL;
     if (s) {
         s->time_unix_ns = clock_unix_ns();
+        s->resident_bytes = last_resident_bytes(p);
         snprintf(note, sizeof note, "read from the state file after the process %s", ending_text(how, e));
         note_holders(p, s);
         served_write_dump(p, s, reason_of(e), note);
@@ -227,6 +239,7 @@ static void begin_program(struct served *p, const char name[SERVICE_NAME_BYTES])
         memcpy(p->name, name, SERVICE_NAME_BYTES);
     p->was_read = p->is_malloc_known = false;
     p->peak = p->last = (struct line_holder){.all_bytes = 0};
+    p->most_resident_bytes = 0;
     uint64_t began_ns = page_is_of(p->slot, p->pid) ? load_relaxed(&p->slot->began_ns) : 0;
     p->began_ns = began_ns ? began_ns : now_ns();
     p->pause_ns = FIRST_PAUSE_NS;

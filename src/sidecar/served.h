@@ -29,6 +29,7 @@ struct served {
     struct modules *modules;
     uint64_t began_ns, next_read_ns, pause_ns, next_dump_ns, next_children_ns;
     struct line_holder peak, last;
+    uint64_t most_resident_bytes; /* of all readings */
     struct watched *watched; /* NULL: nothing is watched for */
     struct event_dumps *event_dumps; /* NULL: no events are watched for */
     bool is_malloc_known;  /* whether its malloc is ours was looked at */

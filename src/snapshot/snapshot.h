@@ -89,6 +89,7 @@ struct snapshot {
     uint64_t epoch;           /* counts snapshots of this process, from 1 */
     uint64_t start_unix_ns;   /* when tracking began, by the clock as it is set now */
     uint64_t time_unix_ns;    /* when this was taken */
+    uint64_t resident_bytes;  /* its RSS. Of this process, the writer of a dump sets it. 0: unknown */
     uint32_t n_rows;          /* row 0 is the root. For their order by id: snapshot_next() */
     uint32_t pid;
     uint32_t n_ages;

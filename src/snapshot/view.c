@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/meta.h"
+#include "base/process_stat.h"
 #include "snapshot/books.h"
 #include "snapshot/core_file.h"
 #include "snapshot/event_reader.h"
@@ -159,6 +160,8 @@ struct snapshot *view_snapshot(struct view *view, struct snapshot *old)
         error = explain(view, view_take(view, &old));
     if (!error && view->space.core)
         set_program(view, old);
+    else if (!error)
+        old->resident_bytes = process_resident_bytes((pid_t)view->pid);
     errno = -error;
     return error ? NULL : old;
 }

@@ -33,6 +33,8 @@ def near(what, value, expected, tolerance):
 MIB = 1 << 20
 near("the sum of the parts", sum(parts.values()), kernel, 0.03 * kernel)
 near("RSS", report["rss_bytes"], kernel, 0.03 * kernel)
+title = subprocess.run([jespan, "report", "--exact", pid], stdout=subprocess.PIPE, check=True, text=True).stdout.split("\n")[0]
+near("RSS in the title of a report", int(re.search(r"  resident (\d+)$", title).group(1)), kernel, 0.03 * kernel)
 near("what is in use by all contexts", sum(row["inuse_bytes"] for row in contexts.values()), report["inuse_bytes"], 0)
 near("objects in use", parts["in_use"], sum(row["resident_bytes"] for row in contexts.values()), 4096)
 if sum(row["resident_bytes"] for row in contexts.values()) > min(report["inuse_bytes"], report["rss_bytes"]):
@@ -87,6 +89,17 @@ JESPAN_CONF=stacks:all "$scratch/program" > "$scratch/ready" &
 pids+=($!)
 read -r _ < "$scratch/ready"
 check program "${pids[1]}"
+
+# The line at the end tells of memory that is not malloc's.
+# ended PYTHON: the part about resident memory, with the figure in MiB cut to tens
+ended() {
+    "$JESPAN_CMD" run --interval 0 --dump-dir "$scratch/dumps" -- python3 -c "$1" 2>&1 |
+        sed -n "s/.*; its resident memory was up to \([0-9]*\)[0-9]\.[0-9] MiB: 'jespan rss PID' shows why while it runs; .*/\1/p"
+}
+maps='import mmap, time; m = mmap.mmap(-1, 100 << 20); [m.write(bytes(1 << 20)) for _ in range(100)]; time.sleep(1.5)'
+found=$(ended "$maps")
+[ "${found:-0}" -ge 10 ] && [ "$found" -le 14 ] || fail "100 MiB of a mapping in the line at the end: ${found}0 MiB"
+equal "100 MiB of malloc in the line at the end" "$(ended "m = bytearray(100 << 20)")" ""
 
 for words in "rss" "rss fish" "rss $$" "rss 2147483647" "rss 1 2" "rss --top x 1"; do
     status=0

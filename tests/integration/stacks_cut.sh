@@ -27,7 +27,9 @@ test_full() {
     equal "whole stacks" "$(held full hold)" 1792
     equal "stacks that were cut" "$(held full '(cut)')" 708
     equal "no stack lost paths()" "$(held full paths)" 2500
-    "$JESPAN_CMD" report --stacks --csv --columns objects full > rows 2> /dev/null
+    "$JESPAN_CMD" report --stacks --csv --columns objects full > rows 2> err
+    equal "the note" "$(grep 'too many' err)" "jespan: note: too many stacks: 708 were cut, and 0 allocations have none; see max_stacks"
+    equal "without stacks" "$("$JESPAN_CMD" report full 2>&1 | grep -c 'too many')" 0
     [ "$(grep -c '> (cut)"' rows)" -gt 32 ] || fail_with "too few different stacks that were cut" rows
     equal "the comment" "$(gzip -dc full | grep -ac 'too many stacks: 708 were cut, and 0 allocations have none;')" 1
 }

@@ -105,6 +105,23 @@ static void test_small_is_as_expected(void **state)
     release(p);
 }
 
+/* Of a process whose resident memory is known. */
+static void test_resident_memory(void **state)
+{
+    (void)state;
+    struct snapshot *s = made_snapshot("small", 0);
+    struct memory_sink to = {0};
+    s->resident_bytes = UINT64_C(5000000000);
+    assert_int_equal(encode_to_memory(s, EXPORTER_HEAP, &to), 0);
+    JespanPprof__Profile *p = read_profile(&to);
+    assert_non_null(p);
+    assert_int_equal(p->n_comment, 2);
+    assert_string_equal(profile_text(p, p->comment[1]), "resident memory: 5000000000 bytes");
+    release(p);
+    free(to.data);
+    made_snapshot_free(s);
+}
+
 /* The same rows with the figures of times. */
 static void test_time_is_as_expected(void **state)
 {
@@ -399,6 +416,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_is_as_expected),
+        cmocka_unit_test(test_resident_memory),
         cmocka_unit_test(test_time_is_as_expected),
         cmocka_unit_test(test_unknown_profile),
         cmocka_unit_test(test_first_mapping_is_this_program),
