@@ -289,6 +289,17 @@ void modules_stop(struct modules *m, uint64_t until_ns, struct sidecar_slot *slo
             ask_to_stop(&m->running[i], until_ns);
 }
 
+/* More than that would deliver at once where a script forks faster than the server answers. */
+#define MOST_OUTLIVING 8
+
+bool modules_may_outlive(const struct modules *m)
+{
+    size_t n = 0;
+    for (const struct modules *other = ending; other; other = other->next)
+        n++;
+    return m && !m->running[EVENTS].service && n < MOST_OUTLIVING;
+}
+
 /* Whether the service has ended. */
 static bool is_joined(struct running *s)
 {

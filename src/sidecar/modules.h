@@ -33,6 +33,10 @@ void modules_start_pushing(struct modules *m, struct readings *readings, const c
  * of the process that everything is delivered. Accepts NULL. */
 void modules_stop(struct modules *m, uint64_t until_ns, struct sidecar_slot *slot, pid_t pid);
 
+/* Whether the process may end before they have delivered: they need nothing more of its memory, and few others are ending.
+ * Accepts NULL. */
+bool modules_may_outlive(const struct modules *m);
+
 /* Looks for services that have ended, or should have. */
 void modules_collect(void);
 

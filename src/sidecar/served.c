@@ -412,6 +412,14 @@ void served_leave(struct served *p)
     served_end(p, NULL);
 }
 
+/* A forked child need not wait until all was pushed: with it, neither the sidecar nor the container ends. Calls are named with the help of
+ * the process. */
+static bool may_leave_early(const struct served *p, const struct snapshot *s)
+{
+    bool forked = page_is_of(p->slot, p->pid) && load_relaxed(&p->slot->forked);
+    return forked && s && s->n_stacks == 0 && modules_may_outlive(p->modules);
+}
+
 static void say_goodbye(struct served *p)
 {
     bool is_first = load_acquire(&p->slot->state) == SIDECAR_ASKS_FIRST;
@@ -419,6 +427,7 @@ static void say_goodbye(struct served *p)
     bool was_read = s;
     (is_first ? event_dumps_tend : event_dumps_tend_last)(p); /* one may be the reason why the program ends */
     page_tell(p->slot, p->pid, SIDECAR_READ);
+    bool leaves_early = may_leave_early(p, s);
     if (s) {
         served_note_figures(p, s);
         watched_write_peak(p);
@@ -426,13 +435,13 @@ static void say_goodbye(struct served *p)
             served_write_dump(p, s, DUMP_N_REASONS, "read at the end of the process");
         readings_give_back(s);
     }
-    if (is_first) {
+    if (is_first || leaves_early)
         page_tell(p->slot, p->pid, SIDECAR_DELIVERED);
+    if (is_first)
         return;
-    }
     p->has_said_goodbye = true;
     p->was_read_last = was_read;
-    stop_modules(p, p->slot);
+    stop_modules(p, leaves_early ? NULL : p->slot);
 }
 
 static uint64_t next_reading_ns(const struct served *p)

@@ -144,6 +144,7 @@ pyroscope_script_tests += \
 	%D%/closes_all.sh \
 	%D%/otlp_faults.sh \
 	%D%/pyroscope_faults.sh \
+	%D%/pyroscope_forked.sh \
 	%D%/pyroscope_secrets.sh \
 	%D%/pyroscope_short.sh \
 	%D%/pyroscope_v2.sh

@@ -35,7 +35,10 @@ const (
 
 // What a profile's values are, by its __name__: sample types, then the period type.
 var kinds = map[string][]string{
-	"memory": {"alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes space/bytes"},
+	"memory": {
+		"alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes space/bytes",
+		"alloc_objects/count alloc_space/bytes space/bytes", // within 15 s of a push with memory in use
+	},
 	"process_cpu": {
 		"cpu/nanoseconds cpu/nanoseconds",
 		"samples/count cpu/nanoseconds cpu/nanoseconds",

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# A forked child that is reported for ends though the server does not answer. What it allocated is pushed nevertheless. The first process
+# waits for its own push. With stacks the child waits too, since its calls are named with the help of the process.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+need python3
+[ -e "$JESPAN_MODULES/pyroscope.so" ] || skip "without the module pyroscope"
+
+cd "$scratch"
+cat > server.py << 'END'
+"""Notes which processes push, and answers when the file 'answer' is there."""
+import gzip
+import http.server
+import os
+import re
+import time
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = gzip.decompress(self.rfile.read(int(self.headers["Content-Length"])))
+        with open("pushed", "a") as file:
+            file.write(re.search(rb"\n\x03pid\x12.(\d+)", body).group(1).decode() + "\n")
+        while not os.path.exists("answer"):
+            time.sleep(0.01)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/proto")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+END
+python3 server.py > port 2> server.err &
+pids+=($!)
+await [ -s port ]
+
+# begin OPTION…: a shell that forks, and says when that child has ended
+begin() {
+    rm -f answer ended child
+    : > pushed
+    # shellcheck disable=SC2016
+    "$JESPAN_CMD" run --quiet --follow-fork --pyroscope "http://127.0.0.1:$(cat port)" --conf \
+        "shutdown_timeout_ms:3600000,pyroscope_exit_timeout_ms:3600000,pyroscope_timeout_ms:600000,pyroscope_interval_ms:3600000" "$@" -- \
+        bash -c '(echo $BASHPID > child; : "$(< /dev/null)"); : > ended; exit 0' 2> err &
+    pid=$!
+    pids+=("$pid")
+}
+
+# pushes PROCESS: how often it pushed
+pushes() {
+    grep -cx "$1" pushed || true
+}
+
+begin
+await [ -e ended ] || fail_with "a forked child waits for the server" err
+await grep -qx "$(cat child)" pushed || fail_with "the child's figures are not pushed" err pushed server.err
+await grep -qx "$pid" pushed || fail_with "the first process's figures are not pushed" err pushed server.err
+kill -0 "$pid" || fail "the first process does not wait for its push"
+: > answer
+wait "$pid" || fail "the program fails"
+equal "pushes of the child" "$(pushes "$(cat child)")" 1
+equal "pushes of the first process" "$(pushes "$pid")" 1
+
+begin --stacks
+await [ -s child ]
+await grep -qx "$(cat child)" pushed || fail_with "with stacks: the child's figures are not pushed" err pushed server.err
+[ ! -e ended ] || fail "with stacks: the child does not wait"
+: > answer
+wait "$pid" || fail "with stacks: the program fails"
+equal "with stacks: pushes of the child" "$(pushes "$(cat child)")" 1
+equal "what is said" "$(cat err)" ""
+finish
