@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/die.h"
+#include "base/number.h"
 #include "base/stop_sockets.h"
 #include "conf/conf.h"
 #include "report/module.h"
@@ -121,6 +122,38 @@ static int ask(const char *name, void *old, size_t *old_bytes, void *new_value, 
     return -stacks_ask(readings_pid(source), *(const char *const *)new_value);
 }
 
+/* ---- Messages ---- */
+
+/* A script may have thousands of processes, and what goes wrong is mostly the same for all of them. */
+#define MOST_MESSAGES 10
+#define MESSAGES_FOR_NS UINT64_C(600000000000)
+
+static struct {
+    pthread_mutex_t lock;
+    uint64_t until_ns, n; /* in this time */
+} messages = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void begin_messages(uint64_t now_ns)
+{
+    char number[NUMBER_BYTES];
+    if (messages.n > MOST_MESSAGES)
+        WARN(number_text(number, messages.n - MOST_MESSAGES, 10), " more messages of services were left out");
+    messages.until_ns = now_ns + MESSAGES_FOR_NS;
+    messages.n = 0;
+}
+
+static void say(const char *const *parts)
+{
+    uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    pthread_mutex_lock(&messages.lock);
+    if (now_ns >= messages.until_ns)
+        begin_messages(now_ns);
+    if (++messages.n <= MOST_MESSAGES)
+        warn_parts(parts);
+    pthread_mutex_unlock(&messages.lock);
+}
+#define SAY(...) say((const char *const[]){__VA_ARGS__, NULL})
+
 /* ---- Start and end ---- */
 
 static void *run(void *running)
@@ -130,7 +163,7 @@ static void *run(void *running)
     source = s->readings;
     int error = s->service->run(&s->host);
     if (error && error != -ECANCELED)
-        WARN(s->service->name, ": ", errno_text(-error), "; it is left out");
+        SAY(s->service->name, ": ", errno_text(-error), "; it is left out");
     if (source)
         readings_release(source);
     store_release(&s->is_over, true);
@@ -170,7 +203,7 @@ static const struct service *find(const char *name)
     const struct service *service = module_find_service(name);
     if (!service || service->abi == SERVICE_ABI)
         return service;
-    WARN("service ", name, ": its module is of another version of jespan; see module_dir");
+    SAY("service ", name, ": its module is of another version of jespan; see module_dir");
     return NULL;
 }
 
@@ -195,7 +228,7 @@ static bool start(struct running *s, struct readings *readings, pid_t pid, const
         .conf = &conf, .pid = pid, .program = s->program, .pyroscope = &service_figures.pyroscope, .otlp = &service_figures.otlp,
         .http = &service_figures.http,
         .snapshot = next_snapshot, .free_snapshot = readings_give_back, .events = read_events, .base = base, .mallctl = ask,
-        .say = warn_parts,
+        .say = say,
         .processes = readings_all, .choose = choose, .name_calls = call_names_find, .end_names = call_names_end,
         .stop_fd = s->stop.fds[0],
         .has_descriptors = has_descriptors, .renew = renew, .stop_by_ns = stop_by_ns, .guard = guard, .end_before_others = nothing};
@@ -208,7 +241,7 @@ static bool start(struct running *s, struct readings *readings, pid_t pid, const
         return true;
     if (!no_stop)
         stop_sockets_close(&s->stop);
-    WARN(s->service->name, " cannot start: ", errno_text(-error));
+    SAY(s->service->name, " cannot start: ", errno_text(-error));
     readings_give_back(base);
     return false;
 }
@@ -318,7 +351,7 @@ static void give_up(struct modules *m)
     page_tell(m->slot, m->pid, SIDECAR_DELIVERED);
     for (int i = 0; i < MODULES_OF_PROCESS; i++)
         if (m->running[i].service)
-            WARN(m->running[i].service->name, " took longer than shutdown_timeout_ms and is given up");
+            SAY(m->running[i].service->name, " took longer than shutdown_timeout_ms and is given up");
     m->until_ns = GIVEN_UP;
 }
 
@@ -373,9 +406,12 @@ void modules_start_common(pid_t pid, const char *name)
 void modules_stop_common(uint64_t until_ns)
 {
     const struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
-    if (!common_runs)
-        return;
-    ask_to_stop(&common, until_ns);
-    if (pthread_clockjoin_np(common.thread, NULL, CLOCK_MONOTONIC, &until) != 0)
-        WARN(common.service->name, " took longer than shutdown_timeout_ms and is given up");
+    if (common_runs) {
+        ask_to_stop(&common, until_ns);
+        if (pthread_clockjoin_np(common.thread, NULL, CLOCK_MONOTONIC, &until) != 0)
+            SAY(common.service->name, " took longer than shutdown_timeout_ms and is given up");
+    }
+    pthread_mutex_lock(&messages.lock);
+    begin_messages(until_ns);
+    pthread_mutex_unlock(&messages.lock);
 }
