@@ -20,6 +20,7 @@
 #include "conf/conf.h"
 #include "report/dump.h"
 #include "report/sidecar_page.h"
+#include "snapshot/snapshot.h"
 
 #define NS_PER_MS 1000000u
 #define READ_WITHIN_NS UINT64_C(5000000000)
@@ -115,7 +116,9 @@ COLD void goodbye_after_fork(void)
     bool is_outside = is_forked_into_namespace();
     if (is_outside)
         store_relaxed(&page->left_out, load_relaxed(&own->pid)); /* the parent */
-    own = conf.follow_fork && !is_outside ? take_slot(true) : NULL;
+    bool is_followed = conf.follow_fork && !is_outside;
+    snapshot_note_fork(is_followed && load_relaxed(&page->wants) == SIDECAR_WANTS_ALL);
+    own = is_followed ? take_slot(true) : NULL;
     if (own && !atomic_exchange(&page->has_forked, 1))
         ring();
 }

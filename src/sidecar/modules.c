@@ -270,9 +270,12 @@ bool modules_deliver_last(void)
 
 static bool start_one(struct running *s, const char *service, struct readings *readings, const char *name, bool forked)
 {
-    s->service = find(service);
-    if (s->service && start(s, readings, readings_pid(readings), name, forked ? readings_next(readings) : NULL))
+    struct snapshot *base = forked ? readings_base(readings) : NULL;
+    s->service = !forked || base ? find(service) : NULL; /* without a base, it would report what the parent does */
+    if (s->service && start(s, readings, readings_pid(readings), name, base))
         return true;
+    if (!s->service)
+        readings_give_back(base);
     s->service = NULL;
     return false;
 }

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "snapshot/alert_figures.h"
+#include "snapshot/fork_base.h"
 #include "snapshot/names_outside.h"
 #include "snapshot/view.h"
 
@@ -19,6 +20,7 @@
 struct reading {
     struct snapshot *snapshot; /* NULL: unused */
     unsigned users;
+    bool is_base; /* its figures were changed, so it is not used again */
 };
 
 struct readings {
@@ -167,6 +169,21 @@ struct snapshot *readings_last(struct readings *r, uint64_t *began_ns)
     return s;
 }
 
+struct snapshot *readings_base(struct readings *r)
+{
+    pthread_mutex_lock(&r->mutex);
+    struct reading *one = find_unused(r);
+    struct snapshot *s = one ? view_snapshot(r->view, one->snapshot) : NULL;
+    if (s) {
+        s->program = &r->program;
+        fork_base_apply(r->view, s);
+        *one = (struct reading){.snapshot = s, .users = 1, .is_base = true};
+        r->owners++;
+    }
+    pthread_mutex_unlock(&r->mutex);
+    return s;
+}
+
 static struct readings *readings_of(const struct snapshot *s)
 {
     return (struct readings *)((char *)(uintptr_t)s->program - offsetof(struct readings, program));
@@ -195,7 +212,11 @@ void readings_give_back(struct snapshot *s)
         return;
     struct readings *r = readings_of(s);
     pthread_mutex_lock(&r->mutex);
-    find_reading(r, s)->users--;
+    struct reading *one = find_reading(r, s);
+    if (--one->users == 0 && one->is_base) {
+        snapshot_free(s);
+        *one = (struct reading){.snapshot = NULL};
+    }
     pthread_mutex_unlock(&r->mutex);
     readings_release(r);
 }

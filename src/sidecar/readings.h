@@ -55,6 +55,9 @@ struct snapshot *readings_next(struct readings *r);
  * figure is older. */
 struct snapshot *readings_last(struct readings *r, uint64_t *began_ns);
 
+/* A reading of a forked child as it was at the fork, to be given back: what its parent reports. NULL: it cannot be read. */
+struct snapshot *readings_base(struct readings *r);
+
 /* Another user of a snapshot in use, who gives it back too. */
 void readings_share(struct snapshot *s);
 

@@ -23,6 +23,7 @@
 #include "policy/arenas.h"
 #include "policy/limits.h"
 #include "snapshot/alert_figures.h"
+#include "snapshot/snapshot.h"
 #include "span/events.h"
 #include "span/peaks.h"
 #include "span/tree.h"
@@ -68,6 +69,7 @@ struct books {
     const _Atomic(struct limit *) *limits; /* by chunk */
     struct span_arena **arenas;
     const struct figure_row *figures, *figures_end; /* of jespan itself: base/figures.h */
+    struct snapshot **of_fork; /* fork_base.h */
 };
 
 extern const struct books books __asm__("jespan_books");
@@ -88,7 +90,8 @@ uint32_t books_fingerprint(void);
              (sizeof(struct limit) << 8) + (sizeof(struct span_arena) << 12) + (sizeof(struct arena_cache) << 20) +    \
              sizeof(struct alerts_shown) + (sizeof(struct alert_figures) << 16) +                                      \
              (sizeof(struct depot) << 8) + sizeof(struct depot_batch) +                                                \
-             sizeof(struct context_head) + (sizeof(struct code) << 14) + (sizeof(struct peaks) << 4) + (sizeof(struct context_peaks) << 10))
+             sizeof(struct context_head) + (sizeof(struct code) << 14) + (sizeof(struct peaks) << 4) +                 \
+             (sizeof(struct context_peaks) << 10) + sizeof(struct snapshot) + (sizeof(struct snapshot_row) << 12))
 #define FINGERPRINT_CONTEXT                                                                                            \
     FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_SIZES, context, stack), context, site), context,      \
                           label_integers), context, wall), context, open_spans)

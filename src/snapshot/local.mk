@@ -28,6 +28,7 @@ snapshot_sources = \
 outside_sources = \
 	%D%/core_file.c %D%/core_file.h \
 	%D%/core_notes.c %D%/core_notes.h \
+	%D%/fork_base.c %D%/fork_base.h \
 	%D%/limits_outside.c %D%/limits_outside.h \
 	%D%/mailbox_outside.c %D%/mailbox_outside.h \
 	%D%/names_outside.c %D%/names_outside.h \

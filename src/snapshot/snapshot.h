@@ -141,6 +141,10 @@ struct event_reader;
 struct event_sink;
 int snapshot_read_events(struct event_reader *r, struct event_sink *sink);
 
+/* In a forked child: keeps its figures for readers of the books, so that what it does before it is read first can be told from what its
+ * parent did. Not with stacks, and not of very many contexts. `wanted` is false where nobody needs them. */
+void snapshot_note_fork(bool wanted);
+
 /* Once, when tracking begins. */
 void snapshot_start_clock(void);
 

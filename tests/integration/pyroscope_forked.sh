@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # A forked child that is reported for ends though the server does not answer. What it allocated is pushed nevertheless. The first process
 # waits for its own push. With stacks the child waits too, since its calls are named with the help of the process.
-# shellcheck source=tests/support/lib.sh
-. "$(dirname "$0")/../support/lib.sh"
-need python3
+# What is pushed begins at the fork, and is exact.
+# shellcheck source=tests/support/faults.sh
+. "$(dirname "$0")/../support/faults.sh"
 [ -e "$JESPAN_MODULES/pyroscope.so" ] || skip "without the module pyroscope"
 
 cd "$scratch"
@@ -74,6 +74,20 @@ await grep -qx "$(cat child)" pushed || fail_with "with stacks: the child's figu
 wait "$pid" || fail "with stacks: the program fails"
 equal "with stacks: pushes of the child" "$(pushes "$(cat child)")" 1
 equal "what is said before the sidecar ends" "$(cat err)" ""
+
+# allocated SPAN: objects in all pushes
+allocated() {
+    ask exact sums | sed -n "s/^.*\b$1{[^}]*} alloc_objects //p"
+}
+
+# The parent has the memory of "held" too, and children that live for a moment push theirs and nothing of the parent's.
+start_server exact
+compile "$program" tests/integration/sidecar_program.c
+"$JESPAN_CMD" run --quiet --follow-fork --pyroscope "http://127.0.0.1:$port" -- "$program" hold 7 fork 40 hold 5 label 3 status 0 2> err ||
+    fail_with "the program that forks fails" err
+await eval '[ "$(allocated held)" = 207 ]' || fail "7 pieces and 40 times 5: $(allocated held)"
+equal "spans of the children alone" "$(allocated 'cache')" 120
+equal "what is said" "$(cat err)" ""
 
 # Nobody listens, and each of 40 children loses its figures.
 "$JESPAN_CMD" run --quiet --follow-fork --pyroscope http://127.0.0.1:9 -- bash -c 'for ((i = 0; i < 40; i++)); do (:); done; exit 0' 2> err ||
