@@ -87,7 +87,6 @@ uint64_t report_location_hash(const struct report_input *input, uint64_t id)
 
 /* --- Reading -------------------------------------------------------------------------------------------------------- */
 
-/* Calls get names before they are hashed. */
 bool report_find_comment(const struct report_input *input, const char *beginning, char *rest, size_t bytes)
 {
     const JespanParts__Profile *parts = input->profile.parts;
@@ -111,6 +110,7 @@ static void note_cut_stacks(const struct report_input *input)
         cmd_note(COMMENT_STACKS "%s", rest);
 }
 
+/* Calls get names before they are hashed. */
 static int read_frames(struct report_input *input, const struct report_source *source, bool quiet)
 {
     enum report_frames frames = source->frames;

@@ -137,7 +137,7 @@ static void begin_messages(uint64_t now_ns)
 {
     char number[NUMBER_BYTES];
     if (messages.n > MOST_MESSAGES)
-        WARN(number_text(number, messages.n - MOST_MESSAGES, 10), " more messages of services were left out");
+        WARN("messages of services that were left out: ", number_text(number, messages.n - MOST_MESSAGES, 10));
     messages.until_ns = now_ns + MESSAGES_FOR_NS;
     messages.n = 0;
 }
