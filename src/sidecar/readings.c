@@ -120,18 +120,27 @@ static struct reading *find_unused(struct readings *r)
     return found;
 }
 
-/* Sets r->last to a new reading. */
-static void read_now(struct readings *r)
+/* Reads into one that nobody uses. NULL: r->error says why. */
+static struct reading *read_one(struct readings *r)
 {
     struct reading *one = find_unused(r);
-    uint64_t now = clock_ns(CLOCK_MONOTONIC);
     struct snapshot *s = one ? view_snapshot(r->view, one->snapshot) : NULL;
     r->error = s ? 0 : one ? (errno > 0 ? -errno : errno) : -ENOMEM;
     if (!s)
-        return;
+        return NULL;
     s->program = &r->program;
-    r->process.inuse_bytes = totals_inuse_bytes(&s->all);
     one->snapshot = s;
+    return one;
+}
+
+/* Sets r->last to a new reading. */
+static void read_now(struct readings *r)
+{
+    uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    struct reading *one = read_one(r);
+    if (!one)
+        return;
+    r->process.inuse_bytes = totals_inuse_bytes(&one->snapshot->all);
     r->last = one;
     r->last_ns = now;
 }
@@ -141,13 +150,13 @@ static bool has_ended(const struct readings *r)
     return r->error == -ESRCH || r->error == -ENOENT;
 }
 
-static struct snapshot *use_last(struct readings *r)
+static struct snapshot *use(struct readings *r, struct reading *one)
 {
-    if (!r->last)
+    if (!one)
         return NULL;
-    r->last->users++;
+    one->users++;
     r->owners++;
-    return r->last->snapshot;
+    return one->snapshot;
 }
 
 struct snapshot *readings_next(struct readings *r)
@@ -155,7 +164,7 @@ struct snapshot *readings_next(struct readings *r)
     pthread_mutex_lock(&r->mutex);
     if (!has_ended(r))
         read_now(r);
-    struct snapshot *s = !r->error || has_ended(r) ? use_last(r) : NULL;
+    struct snapshot *s = !r->error || has_ended(r) ? use(r, r->last) : NULL;
     pthread_mutex_unlock(&r->mutex);
     return s;
 }
@@ -163,7 +172,7 @@ struct snapshot *readings_next(struct readings *r)
 struct snapshot *readings_last(struct readings *r, uint64_t *began_ns)
 {
     pthread_mutex_lock(&r->mutex);
-    struct snapshot *s = use_last(r);
+    struct snapshot *s = use(r, r->last);
     *began_ns = r->last_ns;
     pthread_mutex_unlock(&r->mutex);
     return s;
@@ -172,14 +181,12 @@ struct snapshot *readings_last(struct readings *r, uint64_t *began_ns)
 struct snapshot *readings_base(struct readings *r)
 {
     pthread_mutex_lock(&r->mutex);
-    struct reading *one = find_unused(r);
-    struct snapshot *s = one ? view_snapshot(r->view, one->snapshot) : NULL;
-    if (s) {
-        s->program = &r->program;
-        fork_base_apply(r->view, s);
-        *one = (struct reading){.snapshot = s, .users = 1, .is_base = true};
-        r->owners++;
+    struct reading *one = read_one(r);
+    if (one) {
+        fork_base_apply(r->view, one->snapshot);
+        one->is_base = true;
     }
+    struct snapshot *s = use(r, one);
     pthread_mutex_unlock(&r->mutex);
     return s;
 }

@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "snapshot/space.h"
 #include "snapshot/view_parts.h"
@@ -23,7 +22,7 @@ static int by_id(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Reads it into `base`, with rows in the order of ids, to be given to free(). */
+/* Reads it into `base`, with rows in the order of ids, as snapshot_find() needs them, to be given to free(). */
 static bool read_base(struct view *view, struct snapshot *base)
 {
     uint64_t at;
@@ -41,21 +40,19 @@ static bool read_base(struct view *view, struct snapshot *base)
     return true;
 }
 
-/* The row of the same context. NULL: it was made after the fork. */
-static struct snapshot_row *find_base(const struct snapshot *base, const struct snapshot_row *row)
+/* The row of the same context in the other snapshot. NULL: there it is not made yet, or recycled. */
+static const struct snapshot_row *find_same(const struct snapshot *in, const struct snapshot_row *row)
 {
-    const struct snapshot_row *found = bsearch(row, base->rows, base->n_rows, sizeof *row, by_id);
-    return found && found->generation == row->generation ? (struct snapshot_row *)(uintptr_t)found : NULL;
+    const struct snapshot_row *found = snapshot_find(in, row->id);
+    return found && found->generation == row->generation ? found : NULL;
 }
 
 /* What contexts had that were recycled since is part of what recycled contexts have now. */
 static void add_recycled(struct totals *retired, const struct snapshot *base, const struct snapshot *s)
 {
-    for (uint32_t i = 0; i < base->n_rows; i++) {
-        const struct snapshot_row *now = snapshot_find(s, base->rows[i].id);
-        if (!now || now->generation != base->rows[i].generation)
+    for (uint32_t i = 0; i < base->n_rows; i++)
+        if (!find_same(s, &base->rows[i]))
             totals_add(retired, &base->rows[i].totals);
-    }
 }
 
 void fork_base_apply(struct view *view, struct snapshot *s)
@@ -66,7 +63,7 @@ void fork_base_apply(struct view *view, struct snapshot *s)
     add_recycled(&base.retired, &base, s);
     for (uint32_t i = 0; i < s->n_rows; i++) {
         struct snapshot_row *row = (struct snapshot_row *)(uintptr_t)&s->rows[i];
-        const struct snapshot_row *before = find_base(&base, row);
+        const struct snapshot_row *before = find_same(&base, row);
         row->totals = before ? before->totals : (struct totals){0};
         row->wall_ns = before ? before->wall_ns : 0;
     }

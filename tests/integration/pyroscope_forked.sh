@@ -8,72 +8,55 @@
 [ -e "$JESPAN_MODULES/pyroscope.so" ] || skip "without the module pyroscope"
 
 cd "$scratch"
-cat > server.py << 'END'
-"""Notes which processes push, and answers when the file 'answer' is there."""
-import gzip
-import http.server
-import os
-import re
-import time
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = gzip.decompress(self.rfile.read(int(self.headers["Content-Length"])))
-        with open("pushed", "a") as file:
-            file.write(re.search(rb"\n\x03pid\x12.(\d+)", body).group(1).decode() + "\n")
-        while not os.path.exists("answer"):
-            time.sleep(0.01)
-        self.send_response(200)
-        self.send_header("Content-Type", "application/proto")
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-print(server.server_port, flush=True)
-server.serve_forever()
-END
-python3 server.py > port 2> server.err &
-pids+=($!)
-await [ -s port ]
-
-# begin OPTION…: a shell that forks, and says when that child has ended
+# begin NAME OPTION…: a server that stores and does not answer, and a shell that forks, and says when that child has ended
 begin() {
-    rm -f answer ended child
-    : > pushed
+    local name=$1
+    shift
+    start_server "$name"
+    ask "$name" 'control?mode=held' > /dev/null
     # shellcheck disable=SC2016
-    "$JESPAN_CMD" run --quiet --follow-fork --pyroscope "http://127.0.0.1:$(cat port)" --conf \
+    "$JESPAN_CMD" run --quiet --follow-fork --pyroscope "http://127.0.0.1:$port" --conf \
         "shutdown_timeout_ms:3600000,pyroscope_exit_timeout_ms:3600000,pyroscope_timeout_ms:600000,pyroscope_interval_ms:3600000" "$@" -- \
-        bash -c '(echo $BASHPID > child; : "$(< /dev/null)"); : > ended; exit 0' 2> err &
+        bash -c '(echo $BASHPID > "$0/child"; : "$(< /dev/null)"); : > "$0/ended"; exit 0' "$scratch/$name" 2> err &
     pid=$!
     pids+=("$pid")
+    await [ -s "$name/child" ]
+    child=$(cat "$name/child")
 }
 
-# pushes PROCESS: how often it pushed
+# answer NAME
+answer() {
+    ask "$1" 'control?mode=ok' > /dev/null
+}
+
+# pushes NAME PROCESS: how often it pushed its memory
 pushes() {
-    grep -cx "$1" pushed || true
+    ask "$1" series | sed -n "s/^\([0-9]*\) .*__name__=memory,.*\bpid=$2\b.*/\1/p"
 }
 
-begin
-await [ -e ended ] || fail_with "a forked child waits for the server" err
-await grep -qx "$(cat child)" pushed || fail_with "the child's figures are not pushed" err pushed server.err
-await grep -qx "$pid" pushed || fail_with "the first process's figures are not pushed" err pushed server.err
-kill -0 "$pid" || fail "the first process does not wait for its push"
-: > answer
-wait "$pid" || fail "the program fails"
-equal "pushes of the child" "$(pushes "$(cat child)")" 1
-equal "pushes of the first process" "$(pushes "$pid")" 1
+# has_pushed NAME PROCESS
+has_pushed() {
+    [ -n "$(pushes "$1" "$2")" ]
+}
 
-begin --stacks
-await [ -s child ]
-await grep -qx "$(cat child)" pushed || fail_with "with stacks: the child's figures are not pushed" err pushed server.err
-[ ! -e ended ] || fail "with stacks: the child does not wait"
-: > answer
+begin silent
+await [ -e silent/ended ] || fail_with "a forked child waits for the server" err
+await has_pushed silent "$child" || fail_with "the child's figures are not pushed" err silent/server
+await has_pushed silent "$pid" || fail_with "the first process's figures are not pushed" err silent/server
+kill -0 "$pid" || fail "the first process does not wait for its push"
+answer silent
+wait "$pid" || fail "the program fails"
+equal "pushes of the child" "$(pushes silent "$child")" 1
+equal "pushes of the first process" "$(pushes silent "$pid")" 1
+
+begin stacks --stacks
+await has_pushed stacks "$child" || fail_with "with stacks: the child's figures are not pushed" err stacks/server
+[ ! -e stacks/ended ] || fail "with stacks: the child does not wait"
+answer stacks
 wait "$pid" || fail "with stacks: the program fails"
-equal "with stacks: pushes of the child" "$(pushes "$(cat child)")" 1
+equal "with stacks: pushes of the child" "$(pushes stacks "$child")" 1
 equal "what is said before the sidecar ends" "$(cat err)" ""
+equal "what the servers refuse" "$(ask silent wrong; ask stacks wrong)" ""
 
 # allocated SPAN: objects in all pushes
 allocated() {

@@ -48,6 +48,14 @@ def hang_after(c, options):
     c.wait_for_end()
 
 
+def held(c, _):
+    """Stores the request, and answers when there is another mode."""
+    status = c.server.store(c, c.receive())
+    while c.server.mode == "held" and not c.server.over.wait(0.01):
+        pass
+    c.answer(status, EMPTY, [PROTO, GZIP])
+
+
 def reset(c, _):
     c.reset()
 
@@ -214,5 +222,5 @@ def close(c, _):
 
 
 MODES = {function.__name__: function for function in (
-    ok, portal, hang, hang_after, reset, reset_in_body, reset_after, status, slow_reading, slow_answer, unended, endless,
+    ok, portal, hang, hang_after, held, reset, reset_in_body, reset_after, status, slow_reading, slow_answer, unended, endless,
     endless_head, garbage, garbage_body, broken_gzip, bomb, v2, partial, refusal, quote, redirect, http10, close)}

@@ -16,9 +16,9 @@
 #include "../../support/made_snapshot.h"
 #include "../../support/pprof_read.h"
 
-static JespanPprof__Profile *round_trip_of(enum exporter_profile profile, const char *kind, uint32_t n)
+/* Frees the snapshot. */
+static JespanPprof__Profile *round_trip_snapshot(enum exporter_profile profile, struct snapshot *s)
 {
-    struct snapshot *s = made_snapshot(kind, n);
     struct memory_sink to = {0};
     assert_int_equal(encode_to_memory(s, profile, &to), 0);
     JespanPprof__Profile *p = read_profile(&to);
@@ -26,6 +26,11 @@ static JespanPprof__Profile *round_trip_of(enum exporter_profile profile, const 
     free(to.data);
     made_snapshot_free(s);
     return p;
+}
+
+static JespanPprof__Profile *round_trip_of(enum exporter_profile profile, const char *kind, uint32_t n)
+{
+    return round_trip_snapshot(profile, made_snapshot(kind, n));
 }
 
 static JespanPprof__Profile *round_trip(const char *kind, uint32_t n)
@@ -110,16 +115,11 @@ static void test_resident_memory(void **state)
 {
     (void)state;
     struct snapshot *s = made_snapshot("small", 0);
-    struct memory_sink to = {0};
     s->resident_bytes = UINT64_C(5000000000);
-    assert_int_equal(encode_to_memory(s, EXPORTER_HEAP, &to), 0);
-    JespanPprof__Profile *p = read_profile(&to);
-    assert_non_null(p);
+    JespanPprof__Profile *p = round_trip_snapshot(EXPORTER_HEAP, s);
     assert_int_equal(p->n_comment, 2);
     assert_string_equal(profile_text(p, p->comment[1]), "resident memory: 5000000000 bytes");
     release(p);
-    free(to.data);
-    made_snapshot_free(s);
 }
 
 /* The same rows with the figures of times. */
