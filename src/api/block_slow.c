@@ -160,7 +160,6 @@ static void compose(union label_draft *draft, const struct labels_given *given)
         const struct jespan_label label = labels_given_at(given, i);
         error = labels_add(draft, &label);
     }
-    labels_end(draft);
 }
 
 static void keep_in_line(struct thread *t, struct label_cache_line *line, const struct site_cache_line *way,

@@ -42,7 +42,6 @@ static void begin_period(uint64_t now)
     const struct jespan_label label = JESPAN_LABEL_INT("born", number);
     labels_begin(&draft);
     labels_add_own(&draft, &label);
-    labels_end(&draft);
 }
 
 COLD uint32_t age_find_period(uint32_t context)

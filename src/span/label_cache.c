@@ -6,25 +6,9 @@
 
 #include "base/compiler.h"
 #include "base/constants.h"
+#include "base/hash.h"
 #include "base/meta.h"
 #include "span/labels.h"
-
-/* The first and the last bytes of a value, at most 16. They may overlap. */
-static uint64_t ends_of(const char *value, size_t n)
-{
-    uint64_t first = 0, last = 0;
-    if (n >= sizeof first) {
-        memcpy(&first, value, sizeof first);
-        memcpy(&last, value + n - sizeof last, sizeof last);
-    } else if (n >= 4) {
-        memcpy(&first, value, 4);
-        memcpy(&last, value + n - 4, 4);
-    } else if (n) {
-        first = (unsigned char)value[0] | (uint64_t)(unsigned char)value[n / 2] << 8;
-        last = (unsigned char)value[n - 1];
-    }
-    return first ^ (last << 29 | last >> 35);
-}
 
 bool label_cache_hash(uint32_t *hash, const struct labels_given *given)
 {
@@ -37,7 +21,7 @@ bool label_cache_hash(uint32_t *hash, const struct labels_given *given)
         if (unlikely(!labels_is_valid(&label)))
             return false;
         if (likely(label.type == JESPAN_TYPE_STRING))
-            value = ends_of(label.value, strlen(label.value));
+            value = hash_ends(label.value, strlen(label.value));
         h = (h ^ value) * 0x9e3779b97f4a7c15u;
         h ^= h >> 32;
     }

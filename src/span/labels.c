@@ -34,12 +34,21 @@ static bool is_recorded(const struct jespan_label *label)
     return !conf.record_labels[0] || !label->key || list_find(conf.record_labels, label->key) >= 0;
 }
 
+/* The hash is that of `s`, and not of its copy: to read words that were just written by the byte takes longer. */
 static void append(struct label_set *set, const char *s, size_t n)
 {
     jespan_assert(set->bytes + n < set->capacity);
+    set->hash = hash_fold(hash_string(set->hash, s, n));
     memcpy(set->text + set->bytes, s, n);
     set->text[set->bytes + n] = '\0';
     set->bytes += (uint32_t)n + 1;
+}
+
+/* The value that was just appended is an integer. */
+static void note_integer(struct label_set *set)
+{
+    set->integers |= (uint16_t)(1u << set->count);
+    set->hash = ~set->hash;
 }
 
 static void append_integer(struct label_set *set, int64_t n)
@@ -49,7 +58,7 @@ static void append_integer(struct label_set *set, int64_t n)
     if (n < 0)
         *--text = '-';
     append(set, text, strlen(text));
-    set->integers |= (uint16_t)(1u << set->count);
+    note_integer(set);
 }
 
 void labels_begin(union label_draft *draft)
@@ -80,25 +89,12 @@ int labels_add_own(union label_draft *draft, const struct jespan_label *label)
     return 0;
 }
 
-void labels_end(union label_draft *draft)
-{
-    struct label_set *set = &draft->set;
-    uint64_t hash = HASH_START ^ set->integers, word = 0;
-    memcpy(set->text + set->bytes, &word, sizeof word);
-    for (uint32_t at = 0; at < set->bytes; at += sizeof word) {
-        memcpy(&word, set->text + at, sizeof word);
-        hash = hash_word(hash, word);
-    }
-    set->hash = hash_fold(hash);
-}
-
 int labels_draft(union label_draft *draft, const struct jespan_label *labels, size_t count)
 {
     int error = 0;
     labels_begin(draft);
     for (size_t i = 0; i < count && !error; i++)
         error = labels_add(draft, &labels[i]);
-    labels_end(draft);
     return error == -ENOSPC ? 0 : error;
 }
 
@@ -113,7 +109,8 @@ static void append_kept(struct label_set *to, const struct label_text *label, bo
 {
     append(to, label->key, strlen(label->key));
     append(to, label->value, strlen(label->value));
-    to->integers |= (uint16_t)((unsigned)is_integer << to->count);
+    if (is_integer)
+        note_integer(to);
     to->count++;
 }
 
@@ -132,7 +129,6 @@ int labels_draft_with(union label_draft *draft, const struct label_set *set, con
     }
     if (!error && !is_in)
         error = labels_add(draft, label);
-    labels_end(draft);
     return error;
 }
 

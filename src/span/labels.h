@@ -44,7 +44,7 @@ static inline bool labels_each(const struct label_set *set, unsigned i, struct l
 /* A label set while it is composed. */
 union label_draft {
     struct label_set set;
-    char memory[sizeof(struct label_set) + LABEL_TEXT_MAX + sizeof(uint64_t)]; /* labels_end() hashes whole words */
+    char memory[sizeof(struct label_set) + LABEL_TEXT_MAX];
 };
 
 /* The thread's draft, which is not on the stack, since that may be small. NULL when out of memory. */
@@ -56,13 +56,12 @@ static inline bool labels_is_valid(const struct jespan_label *label)
     return label->key && (label->type == JESPAN_TYPE_INTEGER || (label->type == JESPAN_TYPE_STRING && label->value));
 }
 
-/* To compose a set: begin, add each label, end. Adding returns 0, also for a label that record_labels does not name;
+/* To compose a set: begin, then add each label. Adding returns 0, also for a label that record_labels does not name;
  * -EINVAL for a label that is not valid; -ENOSPC when the set is full, which is counted. */
 void labels_begin(union label_draft *draft);
 int labels_add(union label_draft *draft, const struct jespan_label *label);
 /* The same, also for labels that record_labels does not name. */
 int labels_add_own(union label_draft *draft, const struct jespan_label *label);
-void labels_end(union label_draft *draft);
 
 /* Composes a whole set. Leaves out labels beyond the limit. Returns 0 or -EINVAL. */
 int labels_draft(union label_draft *draft, const struct jespan_label *labels, size_t count);
@@ -82,7 +81,7 @@ static inline int64_t labels_integer(const char *value)
 /* A copy that stays until labels_free(). NULL when out of memory. */
 struct label_set *labels_copy(const struct label_set *draft);
 void labels_free(struct label_set *set);
-/* Without the lock: whether a kept set seems to be equal to a draft, which labels_end() has ended. It may be freed, and used again, at
+/* Without the lock: whether a kept set seems to be equal to a draft. It may be freed, and used again, at
  * any moment; its memory stays. Both may be NULL. */
 bool labels_seem_equal(const struct label_set *kept, const struct label_set *draft);
 
