@@ -44,14 +44,9 @@ static struct {
     struct state_mapping file;
 } state;
 
-static _Atomic uint32_t *is_mine; /* 0 in a child */
+_Atomic uint32_t *state_is_mine;
 static char *fork_copy;
 struct state_note *state_note;
-
-bool state_is_on(void)
-{
-    return unlikely(state.base != NULL) && load_relaxed(is_mine);
-}
 
 /* ---- Room ---- */
 
@@ -195,7 +190,7 @@ COLD void state_watch(const void *p, size_t bytes)
     errno = saved;
 }
 
-static COLD void copy(const void *p, size_t bytes)
+COLD void state_copy_now(const void *p, size_t bytes)
 {
     uintptr_t start = (uintptr_t)p, end = start + bytes;
     lock(LOCK_STATE);
@@ -209,12 +204,6 @@ static COLD void copy(const void *p, size_t bytes)
     }
     state_note->changed_ns = clock_ns(CLOCK_REALTIME_COARSE);
     unlock(LOCK_STATE);
-}
-
-void state_copy(const void *p, size_t bytes)
-{
-    if (state_is_on())
-        copy(p, bytes);
 }
 
 /* ---- Opening ---- */
@@ -244,11 +233,11 @@ static int begin(void)
 {
     static const unsigned char magic[] = STATE_MAGIC;
     uint64_t offset;
-    is_mine = map_own(PAGE_BYTES);
+    state_is_mine = map_own(PAGE_BYTES);
     state.areas = map_own(MAX_SEGMENTS * sizeof *state.areas);
-    if (!is_mine || !state.areas)
+    if (!state_is_mine || !state.areas)
         return -ENOMEM;
-    if (madvise((void *)is_mine, PAGE_BYTES, MADV_WIPEONFORK))
+    if (madvise((void *)state_is_mine, PAGE_BYTES, MADV_WIPEONFORK))
         return -ENOSYS;
     if (madvise(state.base, state.bytes, MADV_DONTFORK))
         return -errno;
@@ -260,18 +249,18 @@ static int begin(void)
     header->e_flags = (Elf64_Word)getpid();
     add_note(note, offset);
     state_add_segment(PT_LOAD, PF_R | PF_W, (uintptr_t)state.base, state.bytes, 0, state.bytes); /* for the counters */
-    store_relaxed(is_mine, 1);
+    store_relaxed(state_is_mine, 1);
     return 0;
 }
 
 static void give_up(void)
 {
     munmap(state.base, state.bytes);
-    if (is_mine)
-        munmap((void *)is_mine, PAGE_BYTES);
+    if (state_is_mine)
+        munmap((void *)state_is_mine, PAGE_BYTES);
     if (state.areas)
         munmap(state.areas, MAX_SEGMENTS * sizeof *state.areas);
-    is_mine = NULL;
+    state_is_mine = NULL;
     state.base = NULL;
     state.areas = NULL;
     unlink(state.file.path);
@@ -377,7 +366,7 @@ COLD void state_after_fork_in_child(void)
 COLD void state_look(void)
 {
     int saved = errno;
-    if (state.base && !load_relaxed(is_mine)) {
+    if (state.base && !load_relaxed(state_is_mine)) {
         lock(LOCK_STATE);
         if (state.base)
             leave();

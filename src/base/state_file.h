@@ -23,6 +23,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/compiler.h"
+
 /* Creates the file, with %p in the path for the process's number. To be called once, at boot. Returns 0 or a negative errno:
  *   EINVAL      another % in the path
  *   EEXIST      there is a file at the path that is no state file, or another user's
@@ -38,8 +40,13 @@ int state_file_open(const char *path);
 #define STATE_PATH_BYTES 1024
 int state_file_path(char to[STATE_PATH_BYTES], const char *path, pid_t pid);
 
+extern INTERNAL _Atomic uint32_t *state_is_mine; /* NULL: no state file; 0 in a child */
+
 /* This process has a state file. */
-bool state_is_on(void);
+static inline bool state_is_on(void)
+{
+    return unlikely(state_is_mine != NULL) && load_relaxed(state_is_mine);
+}
 
 /* Zeroed memory in the file, whole pages, which is never freed. NULL: no state file, or no room. */
 void *state_counters(size_t bytes);
@@ -48,7 +55,12 @@ void *state_counters(size_t bytes);
 void state_watch(const void *p, size_t bytes);
 
 /* Brings the copy up to date. Does nothing for memory that is not watched. */
-void state_copy(const void *p, size_t bytes);
+void state_copy_now(const void *p, size_t bytes);
+static inline void state_copy(const void *p, size_t bytes)
+{
+    if (state_is_on())
+        state_copy_now(p, bytes);
+}
 #define STATE_COPY(object) state_copy((const void *)&(object), sizeof(object))
 
 /* Makes the file readable, once all that readers need is watched. To be called once. Changes errno. */

@@ -71,14 +71,12 @@ static inline void totals_subtract(struct totals *sum, const struct totals *base
         to[i] -= from[i];
 }
 
-/* Computes sum − base. Returns false if there is no difference. */
-static inline bool totals_differ(struct totals *difference, const struct totals *sum, const struct totals *base)
+static inline void totals_difference(struct totals *difference, const struct totals *sum, const struct totals *base)
 {
-    totals_pair *to = (totals_pair *)difference, any = {0};
+    totals_pair *to = (totals_pair *)difference;
     const totals_pair *from = (const totals_pair *)sum, *less = (const totals_pair *)base;
     for (unsigned i = 0; i < TOTALS_PAIRS; i++)
-        any |= to[i] = from[i] - less[i];
-    return any[0] | any[1];
+        to[i] = from[i] - less[i];
 }
 
 /* Whether any member is not 0. */

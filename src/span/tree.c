@@ -223,10 +223,8 @@ void tree_leave_stacks(uint32_t id)
 }
 
 /* The life comes last: a context is whole in the file where it is odd. */
-COLD void tree_copy_to_state(uint32_t id)
+COLD void tree_copy_to_state_now(uint32_t id)
 {
-    if (!state_is_on())
-        return;
     const struct context *c = &contexts[id];
     bool is_whole = load_relaxed(&context_lives[id]) & 1;
     if (!is_whole)
@@ -307,6 +305,22 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     return id;
 }
 
+/* The context that is there already; 0: none. */
+static uint32_t find(uint32_t hash, uint32_t parent, enum context_kind kind, const struct site *site, const struct label_set *labels,
+                     uint32_t stack)
+{
+    for (uint32_t id = tree_hash_first(hash); id; id = load_relaxed(&contexts[id].hash_next)) {
+        const struct context *c = &contexts[id];
+        if (load_relaxed(&c->hash) != hash || c->parent != parent || c->site != site || c->kind != kind || c->stack != stack ||
+            !labels_equal(c->labels, labels))
+            continue;
+        if (unlikely(load_relaxed(&c->lost_arena)))
+            policy_arena_again(id);
+        return id;
+    }
+    return 0;
+}
+
 uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespan_site *site,
                      const struct label_set *labels)
 {
@@ -319,17 +333,8 @@ uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespa
     const struct site *kept = site_intern(site);
     if (!kept)
         return 0;
-    uint32_t hash = hash_context(parent, kind, kept, labels);
-    for (uint32_t id = tree_hash_first(hash); id; id = load_relaxed(&contexts[id].hash_next)) {
-        const struct context *c = &contexts[id];
-        if (load_relaxed(&c->hash) == hash && c->parent == parent && c->site == kept && c->kind == kind &&
-            labels_equal(c->labels, labels)) {
-            if (unlikely(load_relaxed(&c->lost_arena)))
-                policy_arena_again(id);
-            return id;
-        }
-    }
-    return make_context(parent, kind, kept, labels, 0, hash);
+    uint32_t hash = hash_context(parent, kind, kept, labels), id = find(hash, parent, kind, kept, labels, 0);
+    return id ? id : make_context(parent, kind, kept, labels, 0, hash);
 }
 
 /* ---- Without the lock ----
@@ -411,17 +416,10 @@ uint32_t tree_intern_stack(uint32_t parent, uint32_t stack, unsigned cut)
     if (!kept)
         return 0;
     uint32_t hash = hash_context(parent, CONTEXT_STACK, kept, NULL) ^ stack * 0x9e3779b1u;
-    for (uint32_t id = tree_hash_first(hash); id; id = load_relaxed(&contexts[id].hash_next)) {
-        const struct context *c = &contexts[id];
-        if (load_relaxed(&c->hash) == hash && c->parent == parent && c->stack == stack && c->kind == CONTEXT_STACK) {
-            if (unlikely(load_relaxed(&c->lost_arena)))
-                policy_arena_again(id);
-            return id;
-        }
-    }
-    if (!has_room_for_stack(cut))
-        return 0;
-    uint32_t id = make_context(parent, CONTEXT_STACK, kept, NULL, stack, hash);
+    uint32_t id = find(hash, parent, CONTEXT_STACK, kept, NULL, stack);
+    if (id || !has_room_for_stack(cut))
+        return id;
+    id = make_context(parent, CONTEXT_STACK, kept, NULL, stack, hash);
     return id == parent ? 0 : id;
 }
 

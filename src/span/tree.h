@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/state_file.h"
 #include "base/totals.h"
 #include "heap/header.h"
 #include "span/labels.h"
@@ -208,7 +209,12 @@ struct tree_ids {
 extern struct tree_ids tree_ids;
 
 /* Brings the copy of a context in the state file up to date, with its life and its base. */
-void tree_copy_to_state(uint32_t id);
+void tree_copy_to_state_now(uint32_t id);
+static inline void tree_copy_to_state(uint32_t id)
+{
+    if (state_is_on())
+        tree_copy_to_state_now(id);
+}
 
 /* Recycles early, so that numbers are used again and the memory of counters stays small. To be called for each new
  * context. */

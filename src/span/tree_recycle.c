@@ -2,6 +2,7 @@
 /* The context tree: recycling. tree.h says why it is safe. */
 #include <errno.h>
 #include <linux/membarrier.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -115,8 +116,6 @@ static void change_retired(void)
  * meanwhile, and are never there twice. */
 static COLD void copy_freed_to_state(uint32_t id)
 {
-    if (!state_is_on())
-        return;
     STATE_COPY(context_lives[id]);
     uint32_t parent = contexts[id].parent;
     tree_copy_to_state(tree_is_part(contexts[id].kind) ? tree_whole(parent) : parent);
@@ -171,16 +170,17 @@ static void free_context(uint32_t id, const struct totals *sum)
     change_retired();
     tree_change_life(id);
     atomic_thread_fence(memory_order_release); /* readers see both before any change below */
-    bool has_counted = totals_differ(&own, sum, &context_bases[id]);
-    if (has_counted)
+    if (context_pasts || memcmp(sum, &context_bases[id], sizeof *sum)) {
+        totals_difference(&own, sum, &context_bases[id]);
         totals_add(&context_bases[id], &own);
-    if (has_counted || context_pasts)
         retire(id, &own);
-    else
+    } else {
         retire_spans(c);
+    }
     peaks_retire(id);
     change_retired();
-    copy_freed_to_state(id);
+    if (state_is_on())
+        copy_freed_to_state(id);
     tree_hash_remove(id);
     policy_context_freed(id);
     labels_free(c->labels);
