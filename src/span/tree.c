@@ -306,8 +306,8 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
 }
 
 /* The context that is there already; 0: none. */
-static uint32_t find(uint32_t hash, uint32_t parent, enum context_kind kind, const struct site *site, const struct label_set *labels,
-                     uint32_t stack)
+static uint32_t find_child(uint32_t hash, uint32_t parent, enum context_kind kind, const struct site *site, const struct label_set *labels,
+                           uint32_t stack)
 {
     for (uint32_t id = tree_hash_first(hash); id; id = load_relaxed(&contexts[id].hash_next)) {
         const struct context *c = &contexts[id];
@@ -333,7 +333,7 @@ uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespa
     const struct site *kept = site_intern(site);
     if (!kept)
         return 0;
-    uint32_t hash = hash_context(parent, kind, kept, labels), id = find(hash, parent, kind, kept, labels, 0);
+    uint32_t hash = hash_context(parent, kind, kept, labels), id = find_child(hash, parent, kind, kept, labels, 0);
     return id ? id : make_context(parent, kind, kept, labels, 0, hash);
 }
 
@@ -416,7 +416,7 @@ uint32_t tree_intern_stack(uint32_t parent, uint32_t stack, unsigned cut)
     if (!kept)
         return 0;
     uint32_t hash = hash_context(parent, CONTEXT_STACK, kept, NULL) ^ stack * 0x9e3779b1u;
-    uint32_t id = find(hash, parent, CONTEXT_STACK, kept, NULL, stack);
+    uint32_t id = find_child(hash, parent, CONTEXT_STACK, kept, NULL, stack);
     if (id || !has_room_for_stack(cut))
         return id;
     id = make_context(parent, CONTEXT_STACK, kept, NULL, stack, hash);
