@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define FIGURE_NAME_BYTES 48
-#define FIGURE_SUM_BYTES 1024
+#define FIGURE_SUM_BYTES 2048
 
 enum figure_kind {
     FIGURE_NUMBER,
@@ -28,6 +28,7 @@ struct figure_row {
 
 /* Stands after the variable, at file scope. `row` is a C name of its own. */
 #define FIGURE_ROW(row, figure_name, variable, figure_kind)                                                            \
+    _Static_assert(sizeof(variable) <= FIGURE_SUM_BYTES, "readers take no more");                                      \
     static const struct figure_row row __attribute__((section("jespan_figures"), used, aligned(8))) = {                \
         figure_name, &(variable), sizeof(variable), figure_kind}
 

@@ -26,7 +26,8 @@ enum lock_rank {
     LOCK_ORPHAN,   /* counters of threads that have no block */
     LOCK_GUARD,    /* slots of guarded objects without an object */
     LOCK_DEPOT,    /* batches of freed objects that threads exchange. The first of LOCK_DEPOTS */
-    LOCK_META = LOCK_DEPOT + LOCK_DEPOTS, /* our own memory */
+    LOCK_LARGE = LOCK_DEPOT + LOCK_DEPOTS, /* large objects that were freed */
+    LOCK_META, /* our own memory */
     LOCK_STATE,    /* the state file */
     LOCK_RANKS,
 };

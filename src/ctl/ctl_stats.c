@@ -113,7 +113,8 @@ const struct ctl_name ctl_stats_names[] = {
     {"header_held_bytes", stat_value, .value = tables_held_bytes},
     /* freed by the program and kept by threads for their next allocations; jemalloc counts these bytes as allocated */
     {"pending_bytes", stat_value, .value = pending_bytes},
-    /* the part of it that threads exchange, at most 4 MiB. A write to `arena.*` or `thread.*` gives it to jemalloc */
+    /* the part of it that threads exchange: at most 4 MiB of objects of up to 14 KiB, and 4 MiB of those of 40 KiB to 1 MiB. A write to
+     * `arena.*` or `thread.*` gives it to jemalloc */
     {"depot_bytes", stat_value, .value = depot_bytes},
     /* mappings of jemalloc's arenas, without its own data (`stats.metadata`), as the extent hooks saw them: address
      * space; the part that is usable without a system call; the number of mappings */

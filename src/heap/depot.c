@@ -11,6 +11,7 @@
 #include "base/meta.h"
 #include "base/number.h"
 #include "heap/classes.h"
+#include "heap/large.h"
 #include "heap/magazine.h"
 
 #define GRANT_BYTES ((uint64_t)128 << 10)
@@ -242,8 +243,8 @@ uint32_t depot_batch_objects(unsigned class)
 uint64_t depot_bytes(void)
 {
     uint64_t bytes = 0;
-    for (unsigned shard = 0; shard < DEPOT_SHARDS; shard++)
-        bytes += load_relaxed(&depot.bytes[shard].now);
+    for (unsigned part = 0; part < DEPOT_PARTS; part++)
+        bytes += load_relaxed(&depot.bytes[part].now);
     return bytes;
 }
 
@@ -251,6 +252,7 @@ uint64_t depot_bytes(void)
 COLD void depot_close(void)
 {
     store_relaxed(&is_closed, true);
+    large_close();
     for (unsigned shard = 0; shard < DEPOT_SHARDS; shard++) {
         lock(LOCK_DEPOT + shard);
         unlock(LOCK_DEPOT + shard);

@@ -29,6 +29,8 @@
 
 #define DEPOT_SHARDS LOCK_DEPOTS
 #define DEPOT_LISTS (2 * DEPOT_SHARDS)
+#define DEPOT_LARGE DEPOT_SHARDS /* in `bytes`: large objects, which are no batches. heap/large.h */
+#define DEPOT_PARTS (DEPOT_SHARDS + 1)
 #define DEPOT_BATCH_MAX 64u /* objects of a batch */
 
 struct depot_batch {
@@ -51,7 +53,7 @@ struct depot_shard {
 struct depot {
     struct depot_bytes {
         _Alignas(2 * CACHE_LINE_BYTES) _Atomic uint64_t now; /* of all objects there */
-    } bytes[DEPOT_SHARDS];
+    } bytes[DEPOT_PARTS];
     struct depot_shard shards[DEPOT_SHARDS];
     /* By class: whether an allocation has found a magazine empty since a long run or since a thread began to keep nothing, and which
      * shards are rich, one bit each. */
@@ -122,7 +124,7 @@ bool depot_put(struct depot_list list, unsigned own, unsigned class, const struc
 /* Writes up to DEPOT_BATCH_MAX objects, the newest one last, and returns their number. The caller has the list's lock. */
 uint32_t depot_take(struct depot_list list, unsigned class, struct free_object *objects);
 
-/* Of all shards. */
+/* Of all shards, and large ones. */
 uint64_t depot_bytes(void);
 
 /* Takes no more. For programs that bind threads to arenas of jemalloc, or destroy these. */

@@ -4,6 +4,7 @@ core_sources += \
 	%D%/counters.h \
 	%D%/depot.c %D%/depot.h \
 	%D%/header.h \
+	%D%/large.c %D%/large.h \
 	%D%/lifetimes.h \
 	%D%/magazine.c %D%/magazine.h \
 	%D%/pagemap.c %D%/pagemap.h \

@@ -7,6 +7,7 @@
 #include "base/die.h"
 #include "base/lock.h"
 #include "heap/depot.h"
+#include "heap/large.h"
 #include "jemalloc/binding.h"
 
 /* The most objects of one class that a thread keeps. jemalloc's own thread cache is cut in return: jemalloc/binding.c.
@@ -295,6 +296,7 @@ static void empty_list(struct thread *t, unsigned class, struct depot_list list)
 
 COLD void magazine_empty_depot(struct thread *t)
 {
+    large_give_back();
     for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++) {
         empty_class(t, class);
         for (unsigned i = 0; i < DEPOT_LISTS; i++)

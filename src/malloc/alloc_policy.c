@@ -9,6 +9,7 @@
 #include "base/mailbox.h"
 #include "guard/guard.h"
 #include "guard/guard_sample.h"
+#include "heap/large.h"
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
@@ -86,7 +87,7 @@ static void *alloc_without_arena(struct thread *t, size_t size, int flags)
         extents_watch_arena(arena - 1);
     if (unlikely(!t))
         extents_note_stranger();
-    p = flags || !size ? jespan_je_mallocx(at_least_1(size), flags) : jespan_je_malloc(size);
+    p = flags || !size ? LARGE_OR_AGAIN(jespan_je_mallocx(at_least_1(size), flags)) : large_malloc(size);
     if (unlikely(!p))
         errno = ENOMEM;
     page_entry_t *page = t && p && info.bytes ? pagemap_page_of((uintptr_t)p) : NULL;
@@ -116,6 +117,7 @@ static COLD void *alloc_after_flush(struct thread *t, uint16_t arena, size_t siz
 {
     if (!(load_relaxed(&t->free_buffer_sequence) & 1))
         track_flush_any(t);
+    large_give_back();
     void *p = jespan_je_mallocx(size, flags);
     if (p || !load_relaxed(&arenas[arena].extents.limit_bytes))
         return p;
@@ -416,7 +418,7 @@ static NOINLINE void *alloc_stack_new(struct thread *t, size_t size, size_t clas
         return flags ? memset(p, 0, t->magazine_object_bytes[class]) : p;
     }
     magazine_was_empty(t, class);
-    p = flags ? jespan_je_calloc(1, size) : jespan_je_malloc(size);
+    p = flags ? LARGE_OR_AGAIN(jespan_je_calloc(1, size)) : large_malloc(size);
     if (unlikely(!count_for_stack(t, p, size, &stack)))
         return count_for_stack_slow(t, p, size, stack);
     leave_stack(t, p, &stack);

@@ -15,6 +15,7 @@
 #include "base/libc_calls.h"
 #include "base/mailbox.h"
 #include "base/number.h"
+#include "heap/large.h"
 #include "jemalloc/binding.h"
 #include "malloc/alloc_policy.h"
 #include "malloc/family.h"
@@ -41,7 +42,7 @@ HOT_INLINE void *reuse_big(struct thread *t, size_t size)
 
 static NOINLINE void *malloc_new_big(struct thread *t, size_t size)
 {
-    void *p = jespan_je_malloc(size);
+    void *p = large_malloc(size);
     return likely(track_alloc_big(t, p, size)) ? p : track_alloc_slow(t, p, size);
 }
 
@@ -65,7 +66,7 @@ static NOINLINE void *malloc_new(size_t size, struct thread *t)
 {
     if (begins_again(t, size))
         return FAMILY(malloc)(size);
-    void *p = jespan_je_malloc(size);
+    void *p = LARGE_OR_AGAIN(jespan_je_malloc(size));
     return likely(track_alloc_fast(t, p, class_of(size), size)) ? p : track_alloc_slow(t, p, size);
 }
 
@@ -195,7 +196,7 @@ static NOINLINE void *calloc_big(struct thread *t, size_t size)
     void *p = reuse_big(t, size);
     if (likely(p))
         return memset(p, 0, class_bytes[class_of_big(size)]);
-    p = jespan_je_calloc(1, size);
+    p = LARGE_OR_AGAIN(jespan_je_calloc(1, size));
     return likely(track_alloc_big(t, p, size)) ? p : track_alloc_slow(t, p, size);
 }
 
@@ -210,7 +211,7 @@ static NOINLINE void *calloc_slow(size_t n, size_t size)
         return calloc_big(t, bytes);
     if (!is_too_large && begins_again(t, bytes))
         return FAMILY(calloc)(n, size);
-    void *p = jespan_je_calloc(n, size);
+    void *p = LARGE_OR_AGAIN(jespan_je_calloc(n, size));
     if (unlikely(!p))
         return calloc_failed(t, n, size);
     size *= n; /* cannot overflow: jemalloc's calloc succeeded */
@@ -303,7 +304,7 @@ static NOINLINE void *aligned_slow(size_t alignment, size_t size)
     struct class_info info = class_of_aligned_request(alignment, size);
     if (info.bytes && track_may_begin_again(t, CODE_CLASS(info.code)))
         return FAMILY(aligned_alloc)(alignment, size);
-    void *p = jespan_je_aligned_alloc(alignment, size);
+    void *p = LARGE_OR_AGAIN(jespan_je_aligned_alloc(alignment, size));
     if (unlikely(!p))
         return !alignment || alignment & (alignment - 1) ? NULL : track_alloc_slow(t, NULL, size);
     return likely(track_alloc_fast(t, p, info, size)) ? p : track_alloc_slow(t, p, size);

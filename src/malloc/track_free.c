@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "conf/conf.h"
 #include "guard/guard.h"
+#include "heap/large.h"
 #include "heap/lifetimes.h"
 #include "heap/sums.h"
 #include "jemalloc/binding.h"
@@ -98,7 +99,10 @@ void track_free_now(struct thread *t, void *p, int flags)
         return;
     }
     track_count_frees(t, owner.tag, 1, owner.usable);
-    jespan_je_sdallocx(p, owner.usable, flags);
+    if (flags)
+        jespan_je_sdallocx(p, owner.usable, flags);
+    else
+        large_free(p, owner.usable);
 }
 
 /* ---- From free() ---- */
@@ -267,7 +271,7 @@ static NOINLINE void free_big(struct thread *t, void *p, page_entry_t *page, uin
     limits_give(t, limits_of(tag), usable);
     limits_end(t, section);
     int saved = errno;
-    jespan_je_sdallocx(p, usable, 0);
+    large_free(p, usable);
     errno = saved;
 }
 

@@ -31,7 +31,7 @@
 #include "stacks/stacks.h"
 
 #define BOOKS_MAGIC "jespan\n" /* with its NUL */
-#define BOOKS_LAYOUT 11u       /* of struct books itself */
+#define BOOKS_LAYOUT 12u       /* of struct books itself */
 #define BOOKS_NOTE_NAME "jespan"
 #define BOOKS_NOTE_TYPE 1u /* the note's content is the books' address less its own: 64 bits */
 

@@ -263,12 +263,12 @@ int outside_chunk_of(struct view *view, uint32_t thread, uint32_t first, struct 
 /* 0 if they cannot be read. */
 static uint64_t outside_depot_bytes(struct view *view)
 {
-    struct depot_bytes of_shards[DEPOT_SHARDS] = {0};
+    struct depot_bytes of_parts[DEPOT_PARTS] = {0};
     uint64_t bytes = 0;
-    const struct piece piece = {of_shards, space_address(view->books.depot) + offsetof(struct depot, bytes), sizeof of_shards};
+    const struct piece piece = {of_parts, space_address(view->books.depot) + offsetof(struct depot, bytes), sizeof of_parts};
     (void)space_copy(&view->space, &piece, 1);
-    for (unsigned i = 0; i < DEPOT_SHARDS; i++)
-        bytes += load_relaxed(&of_shards[i].now);
+    for (unsigned i = 0; i < DEPOT_PARTS; i++)
+        bytes += load_relaxed(&of_parts[i].now);
     return bytes;
 }
 

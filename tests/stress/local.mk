@@ -6,6 +6,7 @@ stress_tests += \
 	%D%/async \
 	%D%/depot \
 	%D%/labels \
+	%D%/large \
 	%D%/limits \
 	%D%/limits_model \
 	%D%/mix \

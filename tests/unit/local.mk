@@ -22,6 +22,7 @@ unit_tests += \
 	%D%/heap/test_depot \
 	%D%/heap/test_fork \
 	%D%/heap/test_install \
+	%D%/heap/test_large \
 	%D%/heap/test_magazine \
 	%D%/heap/test_pagemap \
 	%D%/heap/test_pagemap_arena \
