@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/compiler.h"
 #include "heap/classes.h"
@@ -43,12 +44,24 @@ bool large_give_back(void);
 /* An object of a class that may be kept. NULL: there is none. */
 void *large_take(size_t usable);
 
-/* As jemalloc's malloc(), for objects of no span arena. */
-static inline void *large_malloc(size_t size)
+/* The same for a request of so many bytes. */
+static inline void *large_take_for(size_t size)
 {
     size_t usable = size > LARGE_LEAST ? class_big_bytes(size) : 0;
-    void *p = large_is_kept(usable) ? large_take(usable) : NULL;
+    return large_is_kept(usable) ? large_take(usable) : NULL;
+}
+
+/* As jemalloc's malloc() and calloc(), for objects of no span arena. */
+static inline void *large_malloc(size_t size)
+{
+    void *p = large_take_for(size);
     return p ? p : LARGE_OR_AGAIN(jespan_je_malloc(size));
+}
+
+static inline void *large_calloc(size_t size)
+{
+    void *p = large_take_for(size);
+    return p ? memset(p, 0, class_big_bytes(size)) : LARGE_OR_AGAIN(jespan_je_calloc(1, size));
 }
 
 /* Keeps a freed object of such a class, or gives it to jemalloc. */

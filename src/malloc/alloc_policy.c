@@ -418,7 +418,7 @@ static NOINLINE void *alloc_stack_new(struct thread *t, size_t size, size_t clas
         return flags ? memset(p, 0, t->magazine_object_bytes[class]) : p;
     }
     magazine_was_empty(t, class);
-    p = flags ? LARGE_OR_AGAIN(jespan_je_calloc(1, size)) : large_malloc(size);
+    p = flags ? large_calloc(size) : large_malloc(size);
     if (unlikely(!count_for_stack(t, p, size, &stack)))
         return count_for_stack_slow(t, p, size, stack);
     leave_stack(t, p, &stack);

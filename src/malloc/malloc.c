@@ -196,7 +196,7 @@ static NOINLINE void *calloc_big(struct thread *t, size_t size)
     void *p = reuse_big(t, size);
     if (likely(p))
         return memset(p, 0, class_bytes[class_of_big(size)]);
-    p = LARGE_OR_AGAIN(jespan_je_calloc(1, size));
+    p = large_calloc(size);
     return likely(track_alloc_big(t, p, size)) ? p : track_alloc_slow(t, p, size);
 }
 

@@ -152,16 +152,21 @@ static void forks_meanwhile(void)
     ctl_check_identity("after the forks");
 }
 
-/* One buffer again and again is the same memory. */
+/* One buffer again and again is the same memory, which calloc clears. */
 static void a_buffer_comes_again(void)
 {
-    void *buffer = NULL;
+    char *buffer = NULL;
     for (int i = 0; i < 20; i++) {
         buffer = F(malloc)(100 * KIB);
+        memset(buffer, 0xa5, 100 * KIB);
         F(free)(buffer);
     }
     CHECK(F(malloc)(100 * KIB) == buffer);
     ctl_check_identity("a buffer in use");
+    F(free)(buffer);
+    CHECK(F(calloc)(1, 100 * KIB) == buffer);
+    for (size_t i = 0; i < 100 * KIB; i++)
+        CHECK_EQ(buffer[i], 0);
     F(free)(buffer);
     ctl_check_identity("a buffer");
 }
