@@ -138,12 +138,10 @@ static void forks_meanwhile(void)
 {
     begin_pairs(true); /* no thread has ended when the children do, which ThreadSanitizer would complain about */
     for (int i = 0; i < 20; i++) {
-        int status = -1;
         pid_t child = fork();
         if (!child)
             use_all_in_child();
-        CHECK_EQ(waitpid(child, &status, 0), child);
-        CHECK_EQ(status, 0);
+        CHECK_CHILD(child);
     }
     end_pairs();
     ctl_check_identity("after the forks");

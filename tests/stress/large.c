@@ -140,12 +140,10 @@ static void forks_meanwhile(void)
 {
     begin_threads(true);
     for (int i = 0; i < 20; i++) {
-        int status = -1;
         pid_t child = fork();
         if (!child)
             use_all_in_child();
-        CHECK_EQ(waitpid(child, &status, 0), child);
-        CHECK_EQ(status, 0);
+        CHECK_CHILD(child);
     }
     end_threads();
     free_places();
