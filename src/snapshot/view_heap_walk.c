@@ -207,8 +207,8 @@ static int walk_page(struct view_heap *h, uint64_t page, uint64_t entry, bool bo
     if (h->slab.pages)
         end_slab(h);
     uint64_t tail = 0;
+    *is_heap |= page_entry_is_big_any(entry); /* a freed one too: its entry is cleared when its pages are given back */
     if (page_entry_is_big_any(entry) && page_entry_big_tag(entry) != 0) {
-        *is_heap = true;
         tail = add_big_tail(h, page, page + page_entry_big_start(entry), resident);
         begin_big(h, page, entry);
     }

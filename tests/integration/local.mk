@@ -197,6 +197,7 @@ test_support += \
 	%D%/report_model_frames.h \
 	%D%/report_model_library.c \
 	%D%/report_model_program.c \
+	%D%/rss_freed_program.c \
 	%D%/rss_program.c \
 	%D%/sandbox_program.c \
 	%D%/sandbox_strict_program.c \

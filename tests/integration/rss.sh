@@ -58,6 +58,9 @@ if kind == "program":
     near("buffers in memory", contexts["buffers"]["resident_bytes"], contexts["buffers"]["inuse_bytes"], 64 * 4096)
     near("what was freed", contexts.get("passing", {}).get("resident_bytes", 0), 0, 0)
     near("code", parts["code"], 6 * MIB, 5 * MIB)
+if kind == "freed":
+    near("memory that was freed", parts["jemalloc"], 4 * MIB, MIB)
+    near("other memory", parts["other"], 0, MIB)
 sys.exit(failed)
 END
 
@@ -89,6 +92,13 @@ JESPAN_CONF=stacks:all "$scratch/program" > "$scratch/ready" &
 pids+=($!)
 read -r _ < "$scratch/ready"
 check program "${pids[1]}"
+
+# Pages of which nothing is in use belong to the heap until they are given back.
+compile "$scratch/freed" tests/integration/rss_freed_program.c
+"$scratch/freed" > "$scratch/ready" &
+pids+=($!)
+read -r _ < "$scratch/ready"
+check freed "${pids[2]}"
 
 # The line at the end tells of memory that is not malloc's.
 # ended PYTHON: the part about resident memory, with the figure in MiB cut to tens
@@ -125,6 +135,6 @@ if have redis-server && have redis-cli; then
     redis-cli -s "$scratch/redis" eval 'for i = 1, 100000 do redis.call("SET", "k" .. i, string.rep("x", i % 700)) end' 0 > "$scratch/cli"
     redis-cli -s "$scratch/redis" eval 'for i = 1, 100000 do if i % 16 ~= 0 then redis.call("DEL", "k" .. i) end end' 0 > "$scratch/cli"
     await redis-cli -s "$scratch/redis" ping
-    check redis "${pids[2]}"
+    check redis "${pids[3]}"
 fi
 finish
