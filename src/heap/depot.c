@@ -37,7 +37,6 @@ struct depot depot;
 FIGURE_ROW(figure_depot, "spans.stats.depot_bytes", depot.bytes, FIGURE_SUM);
 
 static _Atomic uint32_t granted; /* to all shards */
-static _Atomic bool is_closed;
 
 static bool is_locked(unsigned shard)
 {
@@ -201,7 +200,7 @@ bool depot_put(struct depot_list list, unsigned own, unsigned class, const struc
     uint32_t n = depot_batch_objects(class), count = load_relaxed(&s->counts[false][class]) + load_relaxed(&s->counts[true][class]);
     uint64_t bytes = (uint64_t)n * class_bytes[class];
     end_run(own, class);
-    if (load_relaxed(&is_closed) || depot_run_is_long(own, class) || !class_has_room(count, bytes))
+    if (load_relaxed(&depot.is_closed) || depot_run_is_long(own, class) || !class_has_room(count, bytes))
         return false;
     struct depot_batch *b = spare_batch(list.shard), **first = &s->lists[list.is_own][class];
     if (!b || !set_bytes(list.shard, load_relaxed(&depot.bytes[list.shard].now) + bytes))
@@ -248,13 +247,13 @@ uint64_t depot_bytes(void)
     return bytes;
 }
 
-/* The locks wait for threads that put a batch in just now. */
+/* The locks wait for threads that put something in just now. */
 COLD void depot_close(void)
 {
-    store_relaxed(&is_closed, true);
-    large_close();
-    for (unsigned shard = 0; shard < DEPOT_SHARDS; shard++) {
-        lock(LOCK_DEPOT + shard);
-        unlock(LOCK_DEPOT + shard);
+    store_relaxed(&depot.is_closed, true);
+    for (unsigned part = 0; part < DEPOT_PARTS; part++) {
+        lock(LOCK_DEPOT + part);
+        unlock(LOCK_DEPOT + part);
     }
+    large_give_back();
 }

@@ -29,7 +29,7 @@
 
 #define DEPOT_SHARDS LOCK_DEPOTS
 #define DEPOT_LISTS (2 * DEPOT_SHARDS)
-#define DEPOT_LARGE DEPOT_SHARDS /* in `bytes`: large objects, which are no batches. heap/large.h */
+#define DEPOT_LARGE DEPOT_SHARDS /* in `bytes` and among the locks: large objects, which are no batches. heap/large.h */
 #define DEPOT_PARTS (DEPOT_SHARDS + 1)
 #define DEPOT_BATCH_MAX 64u /* objects of a batch */
 
@@ -60,7 +60,9 @@ struct depot {
     _Atomic uint8_t wanted[CLASSES_MAX], rich[CLASSES_MAX];
     /* By class: which lists have batches. Bit i is for depot_list_at(i). */
     _Alignas(2 * CACHE_LINE_BYTES) _Atomic uint16_t filled[CLASSES_MAX];
+    _Atomic bool is_closed;
 };
+_Static_assert(LOCK_LARGE == LOCK_DEPOT + DEPOT_LARGE, "one lock for each part");
 _Static_assert(DEPOT_LISTS <= 16, "a bit for each list");
 extern struct depot depot;
 
@@ -127,7 +129,7 @@ uint32_t depot_take(struct depot_list list, unsigned class, struct free_object *
 /* Of all shards, and large ones. */
 uint64_t depot_bytes(void);
 
-/* Takes no more. For programs that bind threads to arenas of jemalloc, or destroy these. */
+/* Takes no more, and gives large objects to jemalloc. For programs that bind threads to arenas of jemalloc, or destroy these. */
 void depot_close(void);
 
 #endif

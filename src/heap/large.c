@@ -16,6 +16,7 @@
 
 #define LEAST_LOG 15u /* of LARGE_LEAST */
 #define CLASSES 20u   /* four for each doubling, as jemalloc's */
+_Static_assert(LARGE_LEAST == (size_t)1 << LEAST_LOG && LARGE_MOST == LARGE_LEAST << CLASSES / 4, "a place in `wanted` for each class");
 
 /* Objects of a class are kept if so many allocations have found none, less the objects that went to jemalloc again without being used. So
  * it is for a program that allocates and frees again and again, and not for one that only grows. */
@@ -24,7 +25,6 @@
 
 static struct {
     uint32_t n;
-    bool is_closed;
     uint32_t usable[OBJECTS_MAX]; /* that was kept longest comes first */
     void *objects[OBJECTS_MAX];
 } kept; /* LOCK_LARGE */
@@ -125,7 +125,7 @@ static void free_moved(const struct moved *m)
  * kept, but the next one may be. */
 static bool keep(void *p, size_t usable, struct moved *gone)
 {
-    if (kept.is_closed)
+    if (load_relaxed(&depot.is_closed))
         return false;
     uint32_t n = too_many(usable), goes = n < MOVED_MAX ? n : MOVED_MAX;
     for (uint32_t i = 0; i < goes; i++)
@@ -166,12 +166,4 @@ COLD bool large_give_back(void)
         any |= gone.n;
     }
     return any;
-}
-
-COLD void large_close(void)
-{
-    lock(LOCK_LARGE);
-    kept.is_closed = true;
-    unlock(LOCK_LARGE);
-    large_give_back();
 }

@@ -76,7 +76,4 @@ static inline void large_free(void *p, size_t usable)
         jespan_je_sdallocx(p, usable, 0);
 }
 
-/* Keeps nothing from now on: see depot_close(). */
-void large_close(void);
-
 #endif
