@@ -142,7 +142,8 @@ static bool keep(void *p, size_t usable, struct moved *gone)
 void large_give(void *p, size_t usable)
 {
     jespan_assert(large_is_kept(usable));
-    struct moved gone = {0};
+    struct moved gone;
+    gone.n = 0; /* to clear all of it would take longer than the rest */
     bool is_kept = load_relaxed(wanted_of(usable)) >= WANTED_MIN && try_lock(LOCK_LARGE);
     if (is_kept) {
         is_kept = keep(p, usable, &gone);
@@ -156,14 +157,14 @@ void large_give(void *p, size_t usable)
 COLD bool large_give_back(void)
 {
     bool any = false;
-    struct moved gone = {.n = MOVED_MAX};
-    while (gone.n == MOVED_MAX) {
+    struct moved gone;
+    do {
         if (!lock_if_possible(LOCK_LARGE))
             return any;
         move_first(&gone, kept.n < MOVED_MAX ? kept.n : MOVED_MAX);
         unlock(LOCK_LARGE);
         free_moved(&gone);
         any |= gone.n;
-    }
+    } while (gone.n == MOVED_MAX);
     return any;
 }
