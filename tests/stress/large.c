@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Large objects are used again by all threads: each is in one place, also in a child that is forked meanwhile; the figures stay exact in
- * spans, limits and arenas; without memory, what is kept goes to those that need it. */
+/* Large objects are used again by all threads: each is in one place, also in a child that is forked meanwhile; the figures stay exact
+ * in spans; without memory, what is kept goes to those that need it. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -36,7 +36,7 @@ static size_t size_of(uint32_t number)
     return 20 * KIB + (number * 2654435761u >> 12) % (1280 * KIB);
 }
 
-/* The first words of each of its first pages and the last one tell its number. */
+/* The first word of every 4 KiB and the last one are its number. */
 static void fill(uint32_t *p, uint32_t number)
 {
     size_t words = size_of(number) / sizeof *p;
