@@ -185,28 +185,32 @@ enum { THREADS = 4, OBJECTS = 50, BYTES = 128 * 1024 };
 static pthread_barrier_t all;
 static jespan_context_t shared_id;
 
-static void *in_turn(void *unused)
+static void *in_turn(void *number)
 {
     void *p[OBJECTS];
-    (void)unused;
     JESPAN("shared");
     shared_id = jespan_current();
     for (int i = 0; i < OBJECTS; i++)
         p[i] = malloc(BYTES);
     pthread_barrier_wait(&all); /* here the peak is */
+    if (!number) {
+        free(p[0]);
+        p[0] = NULL;
+    }
+    pthread_barrier_wait(&all);
     for (int i = 0; i < OBJECTS; i++)
         free(p[i]);
     return NULL;
 }
 
-/* The first free of any of them comes after the barrier, and looks. Others may have freed a few by then. */
+/* The first free of any of them comes after the barrier, and looks. The others wait for it: a look takes longer than some frees. */
 static void threads(void)
 {
     pthread_t t[THREADS];
     reset();
     pthread_barrier_init(&all, NULL, THREADS);
     for (int i = 0; i < THREADS; i++)
-        CHECK_EQ(pthread_create(&t[i], NULL, in_turn, NULL), 0);
+        CHECK_EQ(pthread_create(&t[i], NULL, in_turn, (void *)(uintptr_t)i), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(t[i], NULL);
     uint64_t peak = ctl_span(shared_id, "peak_bytes"), truth = (uint64_t)THREADS * OBJECTS * BYTES;
